@@ -173,11 +173,7 @@ class Gate:
         try:
             if status := self._rules.refusal(scope["method"], path, Headers(scope=scope)):
                 raise HTTPException(status)
-            if scope["method"] == "POST":
-                receive = await self._checked(scope, path, receive)
-            elif path == f"{API}/queue/data" or path.startswith(f"{API}/call/"):
-                self._unread.read(scope)
-            await self._app(self._trusted(scope), receive, answer.send)
+            await self._pass(scope, path, receive, answer)
         except HTTPException as error:
             await refusal(error.status_code, path)(scope, receive, answer.send)
         except Exception as error:  # whatever it was, no word of it goes out
@@ -188,22 +184,26 @@ class Gate:
                 _log.exception("a request failed")
             await refusal(422 if callers else 500, path)(scope, receive, answer.send)
 
-    async def _checked(self, scope: Scope, path: str, receive: Receive) -> Receive:
-        """Read the body and check it; returns what gives it to the app. HTTPException if it is refused."""
-        if path.startswith((f"{API}/mcp", f"{API}/upload", "/v1/")):  # these have limits of their own
-            return receive
-        body = await _whole(receive, self._rules.largest_body)
-        if _JSON.fullmatch(path):
-            check = self._check_json
-            body, session = check(body) if len(body) <= SMALL_BODY else await asyncio.to_thread(check, body)
-            if path == f"{API}/queue/join" or path.startswith(f"{API}/call/"):
-                self._unread.asked(scope, session)
-        given = [body]
-
-        async def again() -> Message:
-            return {"type": "http.request", "body": given.pop()} if given else await receive()
-
-        return again
+    async def _pass(self, scope: Scope, path: str, receive: Receive, answer: _Answer) -> None:
+        """Check the body and hand the request on. HTTPException if the body is refused."""
+        queued = path == f"{API}/queue/join" or path.startswith(f"{API}/call/")
+        limited = path.startswith((f"{API}/mcp", f"{API}/upload", "/v1/"))  # by rules of their own
+        session = ""
+        if scope["method"] == "POST" and not limited:
+            body = await _whole(receive, self._rules.largest_body)
+            if _JSON.fullmatch(path):
+                check = self._check_json
+                body, session = check(body) if len(body) <= SMALL_BODY else await asyncio.to_thread(check, body)
+            receive = _given(body, receive)
+        if queued and scope["method"] == "POST":
+            session = self._unread.asked(scope, session)
+        elif queued or path == f"{API}/queue/data":
+            self._unread.read(scope)
+        try:
+            await self._app(self._trusted(scope), receive, answer.send)
+        finally:
+            if answer.status != 200:
+                self._unread.forget(scope, session)
 
     def _check_json(self, body: bytes) -> tuple[bytes, str]:
         """The body, a JSON object that names a possible session and event and no file, and its session.
@@ -247,13 +247,19 @@ class Unread:
     def __init__(self) -> None:
         self._asked: defaultdict[str, dict[str, float]] = defaultdict(dict)
 
-    def asked(self, scope: Scope, session: str) -> None:
-        """A session asks; HTTPException if too many of its address do not read."""
+    def asked(self, scope: Scope, session: str) -> str:
+        """A session asks; returns its name, or one for a caller without. HTTPException if too many do not read."""
         address, now = _address(scope), time.monotonic()
         waiting = {name: at for name, at in self._asked[address].items() if now - at < UNREAD_SECONDS}
         if len(waiting) >= MOST_UNREAD and session not in waiting:
             raise HTTPException(429)
-        self._asked[address] = {**waiting, session or str(now): now}
+        session = session or str(now)
+        self._asked[address] = {**waiting, session: now}
+        return session
+
+    def forget(self, scope: Scope, session: str) -> None:
+        """What this session asked was refused."""
+        self._asked[_address(scope)].pop(session, None)
 
     def read(self, scope: Scope) -> None:
         """A session, or with `/call/` one that has no name, reads its answers."""
@@ -270,6 +276,7 @@ class _Answer:
 
     def __init__(self, send: Send, headers: dict[str, str], ancestors: tuple[str, ...]) -> None:
         self.begun = False
+        self.status = 0
         self._send = send
         self._headers = headers
         self._ancestors = ancestors
@@ -278,7 +285,7 @@ class _Answer:
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
-            headers = MutableHeaders(scope=message)
+            self.status, headers = message["status"], MutableHeaders(scope=message)
             for name, value in self._headers.items():
                 headers.setdefault(name, value)
             if headers.get("content-type", "").startswith("text/html"):
@@ -312,6 +319,16 @@ def refusal(status: int, path: str) -> Response:
 def sentence(status: int) -> str:
     """Our sentence for a status."""
     return _SENTENCES.get(status) or HTTPStatus(status).phrase
+
+
+def _given(body: bytes, receive: Receive) -> Receive:
+    """Gives the app a body that has been read already."""
+    left = [body]
+
+    async def again() -> Message:
+        return {"type": "http.request", "body": left.pop()} if left else await receive()
+
+    return again
 
 
 async def _whole(receive: Receive, most: int) -> bytes:

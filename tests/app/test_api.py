@@ -113,7 +113,7 @@ def test_columns_that_there_are_not_are_refused(tmp_path: Path, columns: Any) ->
         table(tmp_path, columns)
 
 
-def test_runs_are_read_again_when_the_folder_has_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_changed_folder_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[Path] = []
 
     def counted(folder: Path) -> Any:

@@ -46,13 +46,13 @@ def same(new: Any, old: Any, within: float = 0.0) -> bool:
     return bool(new == old)
 
 
-def test_a_saved_run_opens_and_is_saved_with_everything_that_it_had() -> None:
+def test_a_saved_run_keeps_everything() -> None:
     run = read((HERE / "run.json").read_bytes())
     assert [lane.settings.score for lane in run.lanes] == ["probability", "probability", "probability", "entropy"]
     assert same(json.loads(to_json(run)), golden("run.json"))
 
 
-def test_the_run_of_a_replay_opens_and_makes_a_replay() -> None:
+def test_a_replays_run_makes_a_replay() -> None:
     found = EMBEDDED.search((HERE / "replay-data.html").read_text(encoding="utf-8"))
     assert found is not None
     run = read(found[1])
@@ -62,7 +62,7 @@ def test_the_run_of_a_replay_opens_and_makes_a_replay() -> None:
     assert isinstance(run, Run)
 
 
-def test_an_answer_of_the_api_has_all_it_had(make_runner: Callable[..., Any]) -> None:
+def test_an_api_answer_has_all_it_had(make_runner: Callable[..., Any]) -> None:
     old = golden("generate.json")
     given = {"prompt": "Say it", "checkpoint": "mars", "decoder": "sliding_window", "threshold": 0.9}
     given |= {"block_size": None, "max_new_tokens": 16, "seed": 0, "draft": None}
@@ -82,7 +82,7 @@ def test_records_of_the_command_line_are_read() -> None:
     assert sum(record.rows[0].accepted for record in records) > 0
 
 
-def test_an_entry_of_the_run_store_is_accepted_and_can_be_written_again() -> None:
+def test_an_entry_can_be_written_again() -> None:
     found = golden("run-store.json")
     check_entry(found["entry"])
     settings = settings_of(found["entry"], 64)

@@ -18,7 +18,7 @@ def make_lane(checkpoint: Checkpoint, threshold: float | None = 0.8, decoder: st
     return BoardLane("a", "A", checkpoint, decoder, settings, Control(threshold))
 
 
-def test_every_problem_of_a_batch_gets_an_outcome_with_its_own_counts(make_scholar: MakeScholar) -> None:
+def test_every_problem_gets_its_own_counts(make_scholar: MakeScholar) -> None:
     asked = PLAN.problems
     lane = make_lane(make_scholar("scholar", asked, {0, 3, 4}))
     first, second = batches(asked)
@@ -41,7 +41,7 @@ def test_every_problem_of_a_batch_gets_an_outcome_with_its_own_counts(make_schol
     assert sum(outcome.tokens for outcome in lane.outcomes.values()) == lane.tally.tokens
 
 
-def test_a_batch_gives_each_problem_what_it_gets_alone(make_scholar: MakeScholar) -> None:
+def test_a_batch_changes_no_answer(make_scholar: MakeScholar) -> None:
     asked = PLAN.problems[:5]
     checkpoint = make_scholar("scholar", asked, {1, 2})
     together, alone = make_lane(checkpoint), make_lane(checkpoint)
@@ -53,7 +53,7 @@ def test_a_batch_gives_each_problem_what_it_gets_alone(make_scholar: MakeScholar
     assert together.outcomes == alone.outcomes
 
 
-def test_a_stopped_problem_has_no_outcome_and_its_batch_is_not_over(make_scholar: MakeScholar) -> None:
+def test_a_stopped_problem_has_no_outcome(make_scholar: MakeScholar) -> None:
     asked = PLAN.problems[:5]
     lane = make_lane(make_scholar("scholar", asked, range(5)))
     for number, record in enumerate(lane.begin(dict(enumerate(asked)))):
@@ -66,7 +66,7 @@ def test_a_stopped_problem_has_no_outcome_and_its_batch_is_not_over(make_scholar
     assert lane.tally.tokens > 0
 
 
-def test_thresholds_are_those_in_force_one_after_the_other(make_scholar: MakeScholar) -> None:
+def test_thresholds_are_kept_in_order(make_scholar: MakeScholar) -> None:
     asked = PLAN.problems[:5]
     lane = make_lane(make_scholar("scholar", asked, range(5)), threshold=0.95)
     for number, record in enumerate(lane.begin(dict(enumerate(asked)))):
@@ -75,7 +75,7 @@ def test_thresholds_are_those_in_force_one_after_the_other(make_scholar: MakeSch
     assert lane.thresholds == [0.95, 0.7, 0.95]
 
 
-def test_what_a_row_without_an_end_wrote_is_cut_at_the_length_limit(make_scholar: MakeScholar) -> None:
+def test_a_row_without_end_is_cut(make_scholar: MakeScholar) -> None:
     asked = PLAN.problems[:5]
     lane = make_lane(make_scholar("scholar", asked, range(5)))
     lane.settings = DecodingSettings(block_size=4, threshold=0.8, max_new_tokens=16)
@@ -85,7 +85,7 @@ def test_what_a_row_without_an_end_wrote_is_cut_at_the_length_limit(make_scholar
     assert {outcome.tokens for outcome in lane.outcomes.values()} == {16}
 
 
-def test_passes_that_accept_nothing_count_as_time_and_not_as_passes(make_scholar: MakeScholar) -> None:
+def test_empty_passes_count_as_time_only(make_scholar: MakeScholar) -> None:
     lane = make_lane(make_scholar("scholar", PLAN.problems[:5], range(5)))
     list(lane.begin(dict(enumerate(PLAN.problems[:5]))))
     lane.add(ForwardPass(0, "prefill", 0.5, 40, (RowPass(0, 0, (), 0, 0.8),)))
@@ -101,7 +101,7 @@ def test_warming_up_is_short_and_counts_nothing(make_scholar: MakeScholar) -> No
     assert lane.tally.tokens == 0
 
 
-def test_a_decoder_that_cannot_run_says_so_at_once(make_scholar: MakeScholar) -> None:
+def test_an_impossible_decoder_says_so_at_once(make_scholar: MakeScholar) -> None:
     lane = make_lane(make_scholar("ar", PLAN.problems, (), masks=False))
     with pytest.raises(ValueError, match="not trained to fill masks"):
         lane.begin(next(batches(PLAN.problems)))

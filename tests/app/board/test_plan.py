@@ -9,7 +9,7 @@ from app.scheduling import Limits
 from mars.tasks import TASKS, sample
 
 
-def test_the_families_take_turns_and_each_has_neighbouring_seeds() -> None:
+def test_the_families_take_turns() -> None:
     asked = Plan(count=8, first=40).problems
     assert [problem.task for problem in asked] == [*TASKS, *list(TASKS)[:2]]
     assert [problem.seed for problem in asked] == [40] * 6 + [41] * 2
@@ -51,6 +51,6 @@ def test_a_slider_may_send_whole_floats() -> None:
         ({"max_new_tokens": 8}, "The length limit must be between 16 and 64"),
     ],
 )
-def test_what_cannot_be_asked_is_refused_with_a_sentence(wrong: dict[str, Any], sentence: str) -> None:
+def test_an_impossible_plan_gets_a_sentence(wrong: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ValueError, match=re.escape(sentence)):
         Plan(**{"count": 10, "first": 0, "max_new_tokens": 64, "limits": Limits(new_tokens=64), **wrong})

@@ -100,14 +100,14 @@ def test_the_problems_come_first_with_their_known_answers(make_runner: MakeRunne
     assert {problem["family"] for problem in opening["problems"]} == {"Logic"}
 
 
-def test_the_baseline_is_the_lane_that_writes_one_token_a_pass(make_runner: MakeRunner) -> None:
+def test_the_ar_lane_is_the_baseline(make_runner: MakeRunner) -> None:
     found = score(make_runner(), MARS, AR)
     assert of_kind(found, "met")[0]["baseline"] == "b"
     rows = {row["lane"]: row for row in of_kind(found, "score")}
     assert rows["a"]["pairs"] == {"n": 5, "both": 1, "onlyBaseline": 1, "onlyThis": 1, "p": 1.0}
 
 
-def test_a_lane_with_a_threshold_of_its_own_does_not_follow_the_slider(make_runner: MakeRunner) -> None:
+def test_its_own_threshold_ignores_the_slider(make_runner: MakeRunner) -> None:
     own = LaneChoice(checkpoint="mars", follows=False, threshold=0.99)
     runner = make_runner()
     with runner.queue.lock("cpu"):
@@ -119,7 +119,7 @@ def test_a_lane_with_a_threshold_of_its_own_does_not_follow_the_slider(make_runn
     assert not rows["b"]["turned"]
 
 
-def test_a_lane_that_cannot_write_says_why_and_the_others_go_on(make_runner: MakeRunner) -> None:
+def test_a_lane_that_cannot_write_says_why(make_runner: MakeRunner) -> None:
     masks = LaneChoice(checkpoint="ar", decoder="sliding_window")
     found = score(make_runner(), AR, BROKEN, masks)
     problems = [lane["problem"] for lane in of_kind(found, "met")[0]["lanes"]]
@@ -129,7 +129,7 @@ def test_a_lane_that_cannot_write_says_why_and_the_others_go_on(make_runner: Mak
     assert closing(found) == ("done", "Done. AR: 2 of 5 right.")
 
 
-def test_without_a_lane_that_can_write_the_board_fails_with_the_sentence(make_runner: MakeRunner) -> None:
+def test_without_a_writing_lane_the_board_fails(make_runner: MakeRunner) -> None:
     state, sentence = closing(score(make_runner(), BROKEN))
     assert state == "failed"
     assert sentence.startswith("No lane can write. MARS: ")
@@ -161,7 +161,7 @@ def test_a_full_line_refuses_with_a_sentence(make_runner: MakeRunner) -> None:
     over(runner, first)
 
 
-def test_a_new_board_of_the_session_stops_what_it_ran_before(make_runner: MakeRunner) -> None:
+def test_a_new_board_stops_the_run_before(make_runner: MakeRunner) -> None:
     runner = make_runner()
     before = LiveRun(runner.queue.join(), 0.9)
     runner.sessions.begin("me", before)
@@ -180,7 +180,7 @@ def test_stopping_keeps_what_there_is(make_runner: MakeRunner) -> None:
     assert len(of_kind(found, "open")[0]["problems"]) == PLAN.count
 
 
-def test_a_board_that_is_stopped_in_line_never_begins(make_runner: MakeRunner) -> None:
+def test_a_board_stopped_in_line_never_begins(make_runner: MakeRunner) -> None:
     runner = make_runner(places=1)
     with runner.queue.lock("cpu"):
         first, second = start(runner, AR, session="first"), start(runner, AR, session="second")
@@ -190,7 +190,7 @@ def test_a_board_that_is_stopped_in_line_never_begins(make_runner: MakeRunner) -
     over(runner, first)
 
 
-def test_a_board_whose_page_is_closed_frees_its_place_and_its_checkpoints(make_runner: MakeRunner) -> None:
+def test_a_closed_page_frees_the_boards_place(make_runner: MakeRunner) -> None:
     runner = make_runner(places=1)
     with runner.queue.lock("cpu"):
         identity = start(runner, AR, MARS)
@@ -202,7 +202,7 @@ def test_a_board_whose_page_is_closed_frees_its_place_and_its_checkpoints(make_r
     assert not runner.sessions.running("me")
 
 
-def test_a_failure_in_a_pass_is_told_without_its_words(
+def test_a_failure_is_told_without_its_words(
     make_runner: MakeRunner, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(*_: Any, **__: Any) -> None:

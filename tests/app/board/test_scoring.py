@@ -58,7 +58,7 @@ def test_every_lane_writes_every_problem_once(contest: Contest) -> None:
     assert right == {("a", number) for number in range(5)} | {("b", number) for number in range(3, 7)}
 
 
-def test_no_lane_begins_a_batch_before_all_are_through_with_the_one_before(contest: Contest) -> None:
+def test_all_lanes_finish_a_batch_first(contest: Contest) -> None:
     open_now: set[tuple[str, int]] = set()
     for message in contest.messages():
         if message["kind"] == "writing":
@@ -89,7 +89,7 @@ def test_lanes_advance_by_their_model_time(make_scholar: MakeScholar) -> None:
     assert first == ["a"] * BATCH
 
 
-def test_stopping_keeps_what_there_is_and_counts_nothing_unfinished(contest: Contest) -> None:
+def test_stopping_counts_nothing_unfinished(contest: Contest) -> None:
     seen: list[dict[str, Any]] = []
     for step in contest.steps():
         seen += step
@@ -104,7 +104,7 @@ def test_stopping_keeps_what_there_is_and_counts_nothing_unfinished(contest: Con
     assert rows["a"]["tokensPerSecond"] is None
 
 
-def test_the_slider_acts_from_the_next_pass_on_and_the_row_says_so(contest: Contest) -> None:
+def test_the_slider_acts_from_the_next_pass(contest: Contest) -> None:
     seen: list[dict[str, Any]] = []
     for step in contest.steps():
         seen += step
@@ -124,13 +124,13 @@ def test_news_without_an_outcome_comes_now_and_then(contest: Contest) -> None:
     assert len(of_kind(contest.messages(now=lambda: next(clock)), "score")) > 3 * quiet
 
 
-def test_warming_up_gives_up_when_the_board_is_stopped(contest: Contest) -> None:
+def test_stopping_ends_the_warm_up(contest: Contest) -> None:
     contest.live.stop()
     scoring.warm_up(contest.lanes[0], contest.asked, contest.live, contest.queue)
     assert contest.lanes[0].tally.tokens == 0
 
 
-def test_a_board_that_is_stopped_at_once_says_that_nothing_was_finished(contest: Contest) -> None:
+def test_stopped_at_once_nothing_was_finished(contest: Contest) -> None:
     contest.live.stop()
     messages = contest.messages()
     assert messages[-1]["sentence"] == "Stopped. A: no answer was finished. B: no answer was finished."

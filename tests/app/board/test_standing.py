@@ -23,7 +23,7 @@ def count(tokens: int, seconds: float) -> Count:
     return Count(tokens=tokens, passes=tokens, seconds=seconds)
 
 
-def test_a_share_comes_with_its_wilson_interval_and_its_number_of_problems() -> None:
+def test_a_share_has_its_wilson_interval() -> None:
     found = standing(lane({0: True, 1: True, 2: False, 5: True}), lane({}))
     assert (found["n"], found["right"]) == (4, 3)
     assert found["interval"] == pytest.approx(wilson_interval(3, 4), abs=1e-5)
@@ -44,14 +44,14 @@ def test_pairs_are_the_problems_that_both_have_finished() -> None:
 
 
 @pytest.mark.parametrize(("gained", "lost", "p"), [(0, 0, 1.0), (0, 5, 2 / 32), (6, 0, 2 / 64), (3, 1, 10 / 16)])
-def test_the_p_value_is_that_of_the_exact_mcnemar_test(gained: int, lost: int, p: float) -> None:
+def test_the_p_value_is_exact_mcnemars(gained: int, lost: int, p: float) -> None:
     n = gained + lost
     this = lane({number: number < gained for number in range(n)})
     base = lane({number: number >= gained for number in range(n)})
     assert pairs(this, base)["p"] == pytest.approx(p)
 
 
-def test_speeds_are_those_of_whole_batches_and_compared_over_the_ones_that_both_have_finished() -> None:
+def test_speeds_compare_batches_that_both_finished() -> None:
     base = lane({}, [count(100, 2.0)])
     this = lane({}, [count(120, 1.0), count(500, 100.0)])
     found = standing(this, base)

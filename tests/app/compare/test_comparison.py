@@ -56,7 +56,7 @@ def run(entries: list[Entry], live: LiveRun, **changes: Any) -> list[dict[str, A
     return found
 
 
-def test_groups_texts_and_counters_are_those_of_the_records(begin: Begin, live: LiveRun) -> None:
+def test_messages_say_what_the_records_say(begin: Begin, live: LiveRun) -> None:
     entries = begin()
     passes = [message for message in run(entries, live) if message["kind"] == "pass"]
     for lane, text in zip([entry.lane for entry in entries], (RIGHT, WRONG), strict=True):
@@ -76,7 +76,7 @@ def test_groups_texts_and_counters_are_those_of_the_records(begin: Begin, live: 
     assert max(len(message["tokens"]) for message in passes) > 1
 
 
-def test_speed_up_is_the_ratio_of_tokens_per_second_over_the_ar_lane(begin: Begin, live: LiveRun) -> None:
+def test_speed_up_is_over_the_ar_lane(begin: Begin, live: LiveRun) -> None:
     entries = begin(MARS, AR, EXACT)
     last = [message for message in run(entries, live) if message["kind"] == "speedup"][-1]
     mars, ar, exact = (entry.lane.tally.tokens_per_second for entry in entries)
@@ -84,7 +84,7 @@ def test_speed_up_is_the_ratio_of_tokens_per_second_over_the_ar_lane(begin: Begi
     assert last["ratios"] == {"a": pytest.approx(mars / ar, abs=1e-3), "c": pytest.approx(exact / ar, abs=1e-3)}
 
 
-def test_without_an_ar_lane_the_first_is_the_baseline(begin: Begin, live: LiveRun) -> None:
+def test_without_ar_the_first_is_the_baseline(begin: Begin, live: LiveRun) -> None:
     told = run(begin(MARS, EXACT), live)
     assert {message["baseline"] for message in told if message["kind"] == "speedup"} == {"a"}
 
@@ -112,7 +112,7 @@ def test_lanes_of_one_checkpoint_share_no_pass(begin: Begin, live: LiveRun) -> N
     assert {entry.lane.text for entry in entries} == {WRONG}
 
 
-def test_right_and_wrong_are_told_for_a_known_problem(begin: Begin, live: LiveRun, example: Any) -> None:
+def test_a_known_problem_has_verdicts(begin: Begin, live: LiveRun, example: Any) -> None:
     asked = question(prompt=example.prompt, problem=example)
     entries = begin(prompt=example.prompt)
     verdicts = messages(compare(entries, asked, live, AdmissionQueue()), "verdict")
@@ -125,7 +125,7 @@ def test_without_a_known_answer_there_is_no_verdict(begin: Begin, live: LiveRun)
     assert not [message for message in run(begin(), live) if message["kind"] == "verdict"]
 
 
-def test_a_threshold_moved_mid_run_acts_on_later_passes_of_lanes_that_follow(begin: Begin, live: LiveRun) -> None:
+def test_a_moved_threshold_acts_on_later_passes(begin: Begin, live: LiveRun) -> None:
     seen, entries = 0, begin(AR, MARS, LaneChoice(checkpoint="mars", follows=False, threshold=0.7))
     for step in compare(entries, question(), live, AdmissionQueue()):
         seen += sum(m["kind"] == "pass" and m["lane"] == "b" for m in step.messages)
@@ -140,7 +140,7 @@ def test_a_threshold_moved_mid_run_acts_on_later_passes_of_lanes_that_follow(beg
     assert set(own) == {0.7}
 
 
-def test_a_lane_says_when_the_slider_leaves_it_one_token_a_pass(begin: Begin, live: LiveRun) -> None:
+def test_a_lane_says_when_one_token_remains(begin: Begin, live: LiveRun) -> None:
     told = list[dict[str, Any]]()
     for step in compare(begin(), question(), live, AdmissionQueue()):
         told += step.messages
@@ -152,7 +152,7 @@ def test_a_lane_says_when_the_slider_leaves_it_one_token_a_pass(begin: Begin, li
     assert found[1]["sentence"] is None
 
 
-def test_the_end_counts_tokens_and_passes_of_each_lane_in_one_short_sentence(begin: Begin, live: LiveRun) -> None:
+def test_the_end_counts_tokens_and_passes(begin: Begin, live: LiveRun) -> None:
     said = run(begin(texts={"ar": "a b", "mars": "a b"}), live)
     last = {message["lane"]: message["counts"] for message in said if message["kind"] == "pass"}
     (tokens, passes), (more, fewer) = ((last[key]["tokens"], last[key]["passes"]) for key in "ab")
@@ -172,7 +172,7 @@ def test_a_stopped_run_makes_no_further_pass(begin: Begin, live: LiveRun, exampl
     assert not any(message["kind"] == "verdict" for message in after)
 
 
-def test_a_lane_whose_last_pass_heard_of_the_stop_ends_like_the_others(begin: Begin, live: LiveRun) -> None:
+def test_a_stop_in_the_last_pass_counts(begin: Begin, live: LiveRun) -> None:
     def stopping(records: Iterator[ForwardPass]) -> Iterator[ForwardPass]:
         record = next(records)
         live.stop()
@@ -185,7 +185,7 @@ def test_a_lane_whose_last_pass_heard_of_the_stop_ends_like_the_others(begin: Be
     assert found[-1] == stream.state("stopped", "Stopped before the first token.")
 
 
-def test_a_prompt_that_does_not_fit_is_refused_with_the_numbers(
+def test_a_prompt_too_long_gets_the_numbers(
     make_checkpoint: MakeCheckpoint, make_entries: Callable[..., Any], live: LiveRun
 ) -> None:
     short = {"ar": make_checkpoint("short", RIGHT, context_length=64)}
@@ -203,7 +203,7 @@ def test_a_prompt_that_does_not_fit_is_refused_with_the_numbers(
         ({"max_new_tokens": 513}, "between 16 and 512 new tokens"),
     ],
 )
-def test_a_question_that_cannot_be_asked_gets_a_sentence(changes: dict[str, Any], sentence: str) -> None:
+def test_an_impossible_question_gets_a_sentence(changes: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
         question(**changes)
 
@@ -218,7 +218,7 @@ def test_control_tokens_in_a_prompt_are_ordinary_text(begin: Begin, live: LiveRu
     assert run(entries, live, prompt=hostile)[-1]["state"] == "done"
 
 
-def test_the_exact_lane_says_how_far_it_keeps_the_text_of_ar_and_never_more(begin: Begin, live: LiveRun) -> None:
+def test_the_exact_lane_says_how_far_it_agrees(begin: Begin, live: LiveRun) -> None:
     entries = begin(AR, MARS, EXACT, texts={"ar": RIGHT, "mars": RIGHT})
     written, claims = {"a": "", "b": "", "c": ""}, list[int]()
     for message in run(entries, live):
@@ -243,12 +243,12 @@ def test_a_lane_that_differs_claims_nothing_more(begin: Begin, live: LiveRun) ->
     assert "agreement" in found
 
 
-def test_only_lanes_that_are_to_keep_the_text_speak_of_it_and_only_beside_ar(begin: Begin, live: LiveRun) -> None:
+def test_only_exact_lanes_beside_ar_speak_of_agreement(begin: Begin, live: LiveRun) -> None:
     assert [m for m in run(begin(AR, MARS, texts={"ar": RIGHT, "mars": RIGHT}), live) if m["kind"] == "agreement"] == []
     assert [m for m in run(begin(MARS, EXACT, texts={"mars": RIGHT}), live) if m["kind"] == "agreement"] == []
 
 
-def test_a_follow_up_goes_on_in_each_lane_on_its_own_text(begin: Begin, live: LiveRun) -> None:
+def test_each_lane_follows_up_its_own_text(begin: Begin, live: LiveRun) -> None:
     first = begin(AR, MARS)
     run(first, live)
     before = finished("first", question(), [entry.lane for entry in first])
@@ -270,9 +270,7 @@ def test_a_follow_up_goes_on_in_each_lane_on_its_own_text(begin: Begin, live: Li
 
 
 @pytest.mark.parametrize(("answer", "agrees"), [(RIGHT, True), (WRONG, False)], ids=["same", "another"])
-def test_the_exact_lane_promises_the_text_of_ar_only_in_the_same_conversation(
-    begin: Begin, live: LiveRun, answer: str, agrees: bool
-) -> None:
+def test_agreement_needs_the_same_conversation(begin: Begin, live: LiveRun, answer: str, agrees: bool) -> None:
     turns = {key: (Turn(prompt="How many?", answer=text),) for key, text in (("a", RIGHT), ("b", answer))}
     entries = begin(AR, EXACT, texts={"ar": RIGHT, "mars": RIGHT}, earlier=turns)
     told = run(entries, live, earlier=turns)

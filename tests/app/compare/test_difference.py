@@ -1,14 +1,14 @@
 from app.compare.difference import Differences
 
 
-def test_texts_part_at_the_token_that_holds_the_first_other_character() -> None:
+def test_texts_part_at_the_first_other_character() -> None:
     differences = Differences("ar", ["mars"])
     assert not differences.add("ar", ["one ", "two ", "three"])
     assert not differences.add("mars", ["on", "e t"])
     assert differences.add("mars", ["wo th", "irty"]) == [{"ar": 2, "mars": 3}]
 
 
-def test_the_same_text_in_other_tokens_does_not_differ() -> None:
+def test_other_tokens_of_one_text_do_not_differ() -> None:
     differences = Differences("ar", ["mars"])
     assert not differences.add("ar", ["a", "b", "c", ""])
     assert not differences.add("mars", ["ab", "", "c"])
@@ -16,14 +16,14 @@ def test_the_same_text_in_other_tokens_does_not_differ() -> None:
     assert not differences.add("mars", ends=True)
 
 
-def test_a_text_that_ended_parts_from_one_that_goes_on() -> None:
+def test_an_ended_text_parts_from_a_longer() -> None:
     differences = Differences("ar", ["mars"])
     assert not differences.add("ar", ["a", "b", ""])
     assert not differences.add("mars", ["a", "b", "c"])
     assert differences.add("ar", ends=True) == [{"ar": 2, "mars": 2}]
 
 
-def test_a_text_may_end_before_it_has_a_token() -> None:
+def test_a_text_may_end_without_a_token() -> None:
     differences = Differences("ar", ["mars"])
     assert not differences.add("ar", ends=True)
     assert differences.add("mars", ["a"]) == [{"ar": 0, "mars": 0}]
@@ -73,7 +73,7 @@ def test_agreement_counts_whole_tokens_that_both_have_written() -> None:
     assert differences.agreeing("a") == {}
 
 
-def test_a_token_without_text_is_not_claimed_before_it_shows() -> None:
+def test_a_token_without_text_is_not_claimed() -> None:
     differences = Differences("a", ["b"])
     differences.add("a", ["x", "é"])
     differences.add("b", ["x", ""])

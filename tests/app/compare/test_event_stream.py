@@ -51,7 +51,7 @@ async def read(found: AsyncIterator[tuple[int, str]]) -> list[tuple[int, str]]:
 
 
 @pytest.mark.parametrize("after", range(8))
-def test_a_page_that_comes_again_gets_what_it_lacks(written: EventStream, after: int) -> None:
+def test_a_returning_page_gets_what_it_lacks(written: EventStream, after: int) -> None:
     written.close()
     rest = "".join(written.behind(0).splitlines(keepends=True)[after:])
     assert written.behind(after) == rest
@@ -64,7 +64,7 @@ def test_only_a_newline_ends_a_line(clock: Clock) -> None:
     assert made.behind(1) == "second\n"
 
 
-def test_pages_that_follow_hear_each_line_once_as_it_comes(written: EventStream) -> None:
+def test_followers_hear_each_line_once(written: EventStream) -> None:
     async def listen() -> list[list[tuple[int, str]]]:
         heard: list[list[tuple[int, str]]] = [[], []]
 
@@ -124,7 +124,7 @@ def test_a_page_that_leaves_ends_its_run(clock: Clock) -> None:
     assert not other.live.stopped
 
 
-def test_what_is_left_of_a_run_is_waited_for(written: EventStream) -> None:
+def test_the_result_of_a_run_is_awaited(written: EventStream) -> None:
     run: Any = object()
     other = threading.Timer(0.05, written.close, [run])
     other.start()
@@ -133,7 +133,7 @@ def test_what_is_left_of_a_run_is_waited_for(written: EventStream) -> None:
     assert EventStream("other", "me", live()).result(0.01) is None
 
 
-def test_lines_stay_a_while_after_the_end_of_their_run(clock: Clock) -> None:
+def test_lines_stay_a_while_after_the_end(clock: Clock) -> None:
     streams = EventStreams(clock)
     over, going = streams.open("over", "me", live()), streams.open("going", "me", live())
     over.close()

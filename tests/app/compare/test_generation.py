@@ -111,9 +111,7 @@ def test_what_cannot_be_asked_for_gets_a_sentence(settings: Any, changes: dict[s
         ({"decoder": "speculative"}, "needs a second, smaller checkpoint"),
     ],
 )
-def test_what_cannot_run_gets_a_sentence_and_frees_its_place(
-    make_runner: MakeRunner, changes: dict[str, Any], sentence: str
-) -> None:
+def test_what_cannot_run_frees_its_place(make_runner: MakeRunner, changes: dict[str, Any], sentence: str) -> None:
     runner = make_runner(places=1)
     with pytest.raises(ValueError, match=sentence):
         answers(runner, want(**changes))
@@ -127,7 +125,7 @@ def clock() -> Callable[[], float]:
     return lambda: float(next(ticks))
 
 
-def test_the_text_so_far_is_told_while_it_is_written(make_runner: MakeRunner) -> None:
+def test_the_text_so_far_is_told(make_runner: MakeRunner) -> None:
     found = list(generate(make_runner(), "me", want(), clock()))
     running = [answer["text"] for answer in found if answer["state"] == "running"]
     assert len(running) > 2
@@ -156,7 +154,7 @@ def test_a_run_waits_in_line_and_says_so(make_runner: MakeRunner) -> None:
     assert list(second)[-1]["state"] == "done"
 
 
-def test_a_session_has_one_run_and_a_full_line_turns_away(make_runner: MakeRunner) -> None:
+def test_a_session_has_one_run(make_runner: MakeRunner) -> None:
     runner = make_runner(places=1, line=1)
     first = generate(runner, "a", want(), clock())
     next(first)

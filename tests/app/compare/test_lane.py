@@ -64,7 +64,7 @@ def test_ghosts_are_what_was_proposed_and_refused(checkpoint: Any) -> None:
         assert message["ghosts"][0][0]
 
 
-def test_what_is_behind_the_end_of_the_turn_was_not_refused(checkpoint: Any) -> None:
+def test_nothing_behind_the_end_was_refused(checkpoint: Any) -> None:
     ended = passes(checkpoint, "sliding_window", threshold=0.3)[-1]
     assert set(ended["reasons"][len(ended["tokens"]) :]) == {"ended"}
     assert passes(checkpoint, "autoregressive")[-1]["reasons"] == ["first"]
@@ -98,7 +98,7 @@ def test_lengths_count_the_passes_by_their_tokens(checkpoint: Any) -> None:
     assert found[-1]["counts"]["lengths"] == [accepted.count(length) for length in range(1, max(accepted) + 1)]
 
 
-def test_the_baseline_is_the_first_lane_that_writes_token_by_token(checkpoint: Any) -> None:
+def test_the_first_ar_lane_is_the_baseline(checkpoint: Any) -> None:
     lanes = [Lane(key, key, decoder, checkpoint) for key, decoder in (("a", "jacobi"), ("b", "autoregressive"))]
     assert baseline_of(lanes).key == "b"
     assert baseline_of(lanes[:1]).key == "a"

@@ -11,7 +11,7 @@ def settings(choice: LaneChoice, **changes: Any) -> Any:
     return to_settings(choice, **{"threshold": 0.7, "block_size": 16, "max_new_tokens": 32, **changes})
 
 
-def test_the_presets_are_an_ar_lane_a_live_one_and_an_exact_one() -> None:
+def test_the_presets_are_ar_live_and_exact() -> None:
     made = [make("one", "several") for make in PRESETS.values()]
     assert [choice.family for choice in made] == ["ar", "masks", "exact"]
     assert [choice.steered for choice in made] == [False, True, False]
@@ -31,14 +31,14 @@ def test_what_does_not_act_makes_no_difference() -> None:
     assert preset_of(drawn, "ar", "m") == OWN
 
 
-def test_the_slider_acts_on_a_lane_that_follows_it() -> None:
+def test_the_slider_acts_on_following_lanes() -> None:
     assert settings(LaneChoice(checkpoint="m", threshold=0.9)).threshold == 0.7
     assert settings(LaneChoice(checkpoint="m", follows=False, threshold=0.9)).threshold == 0.9
     assert settings(LaneChoice(checkpoint="m", follows=False, threshold=None)).threshold is None
     assert settings(LaneChoice(checkpoint="m", decoder="autoregressive")).threshold is None
 
 
-def test_the_block_size_is_the_checkpoints_unless_it_is_given() -> None:
+def test_the_usual_block_size_is_the_checkpoints() -> None:
     assert settings(LaneChoice(checkpoint="m")).block_size == 16
     assert settings(LaneChoice(checkpoint="m", block_size=4)).block_size == 4
     assert settings(LaneChoice(checkpoint="m"), block_size=None).block_size == 8
@@ -76,7 +76,7 @@ def test_guesses_are_drawn_without_a_temperature() -> None:
         ({"colour": "red"}, "colour"),
     ],
 )
-def test_a_choice_that_cannot_be_made_gets_a_sentence(given: dict[str, Any], sentence: str) -> None:
+def test_an_impossible_choice_gets_a_sentence(given: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence) as caught:
         checked(LaneChoice, {"checkpoint": "m", **given}, "lane B")
     assert str(caught.value).startswith("lane B")

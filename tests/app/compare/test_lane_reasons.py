@@ -64,7 +64,7 @@ def test_block_diffusion_needs_its_own_training(mars: Any) -> None:
     assert found.startswith("mars was not trained by block diffusion")
 
 
-def test_what_only_the_decoder_knows_is_told_in_its_words(mars: Any) -> None:
+def test_the_decoders_reasons_are_told(mars: Any) -> None:
     found = why_not(LaneChoice(checkpoint="mars", decoder="self_speculative", block_size=1), mars)
     assert found == "Self_speculative needs block_size >= 2, got 1: a block of 1 has no draft."
 
@@ -79,13 +79,11 @@ def test_what_only_the_decoder_knows_is_told_in_its_words(mars: Any) -> None:
         (replace(MARS, follows=False, threshold=0.0, score="entropy"), 0.0, "At τ = 0 almost nothing is accepted"),
     ],
 )
-def test_a_lane_says_why_it_writes_one_token_a_pass(
-    mars: Any, choice: LaneChoice, threshold: float | None, sentence: str
-) -> None:
+def test_a_lane_says_why_one_token(mars: Any, choice: LaneChoice, threshold: float | None, sentence: str) -> None:
     assert str(why_one_token(choice, mars, threshold)).startswith(sentence)
 
 
-def test_a_lane_that_writes_several_or_is_meant_to_write_one_says_nothing(ar: Any, mars: Any) -> None:
+def test_other_lanes_give_no_reason(ar: Any, mars: Any) -> None:
     assert why_one_token(MARS, mars, 0.9) is None
     assert why_one_token(replace(MARS, block_size=1, extra_proposal=True), mars, 0.9) is None
     assert why_one_token(replace(MARS, score="entropy", follows=False, threshold=1.0), mars, 1.0) is None

@@ -12,12 +12,12 @@ AR, MARS = LaneChoice(checkpoint="ar", decoder="autoregressive"), LaneChoice(che
 DRAFTED = LaneChoice(checkpoint="mars", decoder="speculative", draft="markup")
 
 
-def test_lanes_are_named_by_their_places_and_their_decoders() -> None:
+def test_lanes_are_named_by_place_and_decoder() -> None:
     choices = [AR, MARS, replace(MARS, follows=False, threshold=0.8)]
     assert [(lane.key, lane.title) for lane in requested(choices)] == [("a", "AR"), ("b", "MARS"), ("c", "MARS τ 0.80")]
 
 
-def test_lanes_that_would_be_called_alike_have_their_letters() -> None:
+def test_lanes_called_alike_get_their_letters() -> None:
     assert [lane.title for lane in requested([MARS, AR, MARS])] == ["MARS (A)", "AR", "MARS (C)"]
 
 
@@ -38,14 +38,14 @@ def test_a_card_says_what_is_unusual(make_runner: Callable[..., Any]) -> None:
     assert "draft markup" in second.card(0.9)["note"]
 
 
-def test_where_the_slider_stands_is_part_of_the_card(make_runner: Callable[..., Any]) -> None:
+def test_the_card_says_where_the_slider_stands(make_runner: Callable[..., Any]) -> None:
     with ExitStack() as stack:
         [lane] = with_checkpoints([MARS], make_runner().models, stack)
     assert lane.card(0.9)["inactive"] is None
     assert lane.card(None)["inactive"].startswith("The slider stands at one token per pass")
 
 
-def test_a_checkpoint_that_cannot_be_loaded_is_the_problem_of_its_lane(make_runner: Callable[..., Any]) -> None:
+def test_a_broken_checkpoint_concerns_its_lane_only(make_runner: Callable[..., Any]) -> None:
     lanes = [replace(MARS, checkpoint="broken"), AR, replace(DRAFTED, draft="broken")]
     with ExitStack() as stack:
         found = with_checkpoints(lanes, make_runner().models, stack)

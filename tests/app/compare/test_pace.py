@@ -33,7 +33,7 @@ def shown(watch: Watch, count: int, seconds: float) -> list[float]:
 
 
 @pytest.mark.parametrize("seconds", [0.001, 0.02])
-def test_the_mean_pass_takes_the_chosen_time_however_fast_the_model(seconds: float) -> None:
+def test_the_mean_pass_takes_the_chosen_time(seconds: float) -> None:
     watch = Watch(passes_per_second=4.0)
     assert shown(watch, 5, seconds) == pytest.approx([100.0, 100.25, 100.5, 100.75, 101.0])
 

@@ -9,7 +9,7 @@ def test_there_is_an_example_of_every_family() -> None:
     assert {task for _, task, _ in problems.EXAMPLES} == set(TASKS)
 
 
-def test_there_are_eight_questions_and_the_first_is_that_of_the_recorded_run() -> None:
+def test_the_first_question_is_the_recorded_one() -> None:
     prompts = [prompt for _, prompt in problems.QUESTIONS]
     assert prompts[0] == shipped()[recorded.NAME].question.prompt
     assert len(set(prompts)) == len({label for label, _ in problems.QUESTIONS}) == 8
@@ -24,18 +24,18 @@ def test_known_answers_read_as_words(task: str) -> None:
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_the_worked_solution_is_right_and_silence_is_wrong(task: str) -> None:
+def test_the_worked_solution_is_right(task: str) -> None:
     problem = problems.find(task, 3)
     assert problems.is_right(problem, problem.solution)
     assert not problems.is_right(problem, "")
 
 
-def test_a_seed_from_a_number_box_may_be_a_float() -> None:
+def test_a_seed_may_be_a_whole_float() -> None:
     assert problems.find("logic", 4.0) == problems.find("logic", 4)
 
 
 @pytest.mark.parametrize("seed", [None, -1, 1.5, 10**9, "4", True, float("nan")])
-def test_a_seed_that_is_no_seed_gets_a_sentence(seed: object) -> None:
+def test_an_impossible_seed_gets_a_sentence(seed: object) -> None:
     with pytest.raises(ValueError, match="whole number between 0 and 999,999"):
         problems.find("logic", seed)
 

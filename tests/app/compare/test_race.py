@@ -16,13 +16,13 @@ def passes(seconds: list[float], closed: list[str] | None = None, name: str = ""
             closed.append(name)
 
 
-def test_the_lane_whose_clock_is_behind_takes_the_next_pass() -> None:
+def test_the_lane_behind_takes_the_next_pass() -> None:
     events = list(race({"slow": passes([3.0, 3.0]), "fast": passes([1.0] * 5)}))
     order = [event.lane for event in events if isinstance(event, LanePass)]
     assert order == ["slow", "fast", "fast", "fast", "slow", "fast", "fast"]
 
 
-def test_each_clock_is_the_sum_of_the_lane_s_own_passes() -> None:
+def test_each_clock_sums_its_own_passes() -> None:
     events = list(race({"slow": passes([3.0, 3.0]), "fast": passes([1.0, 2.0])}))
     clocks = {"slow": [3.0, 6.0], "fast": [1.0, 3.0]}
     for lane, expected in clocks.items():

@@ -12,25 +12,25 @@ LINES = [json.loads(line) for line in recorded.lines().decode().splitlines()]
 RUN = shipped()[recorded.NAME]
 
 
-def test_it_is_a_run_of_the_real_model_with_its_question() -> None:
+def test_the_real_model_ran_its_question() -> None:
     assert LINES[0]["kind"] == "recorded"
     assert LINES[0]["prompt"] == RUN.question.prompt
     assert [lane["checkpoint"] for lane in LINES[0]["lanes"]] == ["smollm2-135m", *["smollm2-135m-mars"] * 2]
     assert len(recorded.lines()) < 100_000
 
 
-def test_each_pass_has_its_tokens_and_stands_at_its_number() -> None:
+def test_each_pass_stands_at_its_number() -> None:
     for lane in RUN.lanes:
         passes = [line for line in LINES if line["kind"] == "pass" and line["lane"] == lane.key]
         assert [each["at"] for each in passes] == list(range(1, Tally.of(lane.records).passes + 1))
         assert "".join(token[0] for each in passes for token in each["tokens"]) == "".join(lane.written)
 
 
-def test_the_lanes_come_side_by_side_and_then_end() -> None:
+def test_the_lanes_come_side_by_side() -> None:
     passes = [line["number"] for line in LINES if line["kind"] == "pass"]
     assert passes == sorted(passes)
     assert [line["lane"] for line in LINES if line["kind"] == "end"] == [lane.key for lane in RUN.lanes]
 
 
-def test_the_exact_lane_has_the_text_of_the_baseline() -> None:
+def test_the_exact_lane_has_the_baselines_text() -> None:
     assert [line["lane"] for line in LINES if line["kind"] == "agreement"] == ["mars-exact"]

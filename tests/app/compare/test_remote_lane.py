@@ -69,7 +69,7 @@ def test_its_records_come_from_the_endpoint(there: Any, here: Checkpoint) -> Non
     assert not starting.is_shared(iter(found))
 
 
-def test_a_lane_says_where_its_model_is_and_what_it_cannot_do(there: Any) -> None:
+def test_a_remote_lane_says_what_it_cannot(there: Any) -> None:
     [request] = requested([LaneChoice(checkpoint="there")])
     assert "engine.test:8000" in str(replace(request, checkpoint=there).card(None))
     assert why_not(LaneChoice(checkpoint="there"), there) is None

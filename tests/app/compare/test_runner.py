@@ -66,7 +66,7 @@ def states(value: str) -> list[str]:
     return [state for state in told if state != "loading"]
 
 
-def test_a_run_is_written_to_its_stream_and_kept(make_runner: MakeRunner) -> None:
+def test_a_run_is_written_and_kept(make_runner: MakeRunner) -> None:
     runner = make_runner()
     identity = start(runner)
     run = over(runner, identity)
@@ -79,7 +79,7 @@ def test_a_run_is_written_to_its_stream_and_kept(make_runner: MakeRunner) -> Non
     assert runner.queue.counts()["active"] == 0
 
 
-def test_only_the_session_that_ran_it_gets_what_is_left_of_a_run(make_runner: MakeRunner) -> None:
+def test_only_its_session_gets_the_result(make_runner: MakeRunner) -> None:
     runner = make_runner()
     identity = start(runner)
     run = over(runner, identity)
@@ -93,7 +93,7 @@ def test_every_run_has_its_own_identity(make_runner: MakeRunner) -> None:
     assert start(runner) != start(runner)
 
 
-def test_a_new_run_of_a_session_stops_the_one_before(make_runner: MakeRunner) -> None:
+def test_a_new_run_stops_the_one_before(make_runner: MakeRunner) -> None:
     runner = make_runner()
     with runner.queue.lock("cpu"):
         first = start(runner)
@@ -125,7 +125,7 @@ def test_a_run_waits_in_line_and_says_so(make_runner: MakeRunner) -> None:
     assert states(over(runner, second).value) == ["queued", "running", "done"]
 
 
-def test_a_run_that_finds_the_line_full_is_refused_and_what_runs_goes_on(make_runner: MakeRunner) -> None:
+def test_a_full_line_refuses_a_run(make_runner: MakeRunner) -> None:
     runner = make_runner(places=1, line=0)
     with runner.queue.lock("cpu"):
         first = start(runner, "first")
@@ -164,7 +164,7 @@ def test_a_run_can_be_stopped_while_it_waits(make_runner: MakeRunner) -> None:
     over(runner, first)
 
 
-def test_a_run_whose_page_is_closed_frees_its_place(make_runner: MakeRunner) -> None:
+def test_a_closed_page_frees_its_place(make_runner: MakeRunner) -> None:
     runner = make_runner(places=1)
     with runner.queue.lock("cpu"):
         identity = start(runner, "first")
@@ -174,7 +174,7 @@ def test_a_run_whose_page_is_closed_frees_its_place(make_runner: MakeRunner) -> 
     assert states(written(runner).value) == ["running", "done"]
 
 
-def test_a_run_that_cannot_be_kept_is_over_all_the_same(
+def test_a_run_that_cannot_be_kept_ends(
     make_runner: MakeRunner, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     runner = make_runner()
@@ -185,7 +185,7 @@ def test_a_run_that_cannot_be_kept_is_over_all_the_same(
     assert not runner.sessions.running("me")
 
 
-def test_a_broken_checkpoint_says_why_and_the_other_lane_writes(make_runner: MakeRunner) -> None:
+def test_beside_a_broken_checkpoint_the_other_writes(make_runner: MakeRunner) -> None:
     value = written(make_runner(), [AR, LaneChoice(checkpoint="broken")]).value
     lanes = [message for message in read(value) if message["kind"] == "open"][-1]["lanes"]
     assert lanes[0]["problem"] is None
@@ -201,7 +201,7 @@ def test_two_broken_checkpoints_fail_with_the_sentence(make_runner: MakeRunner) 
     assert last.result is None
 
 
-def test_a_lane_that_cannot_write_says_why_and_the_others_do(make_runner: MakeRunner) -> None:
+def test_a_lane_that_cannot_write_says_why(make_runner: MakeRunner) -> None:
     value = written(make_runner(), [AR, replace(MARS, checkpoint="ar"), EXACT]).value
     lanes = [message for message in read(value) if message["kind"] == "open"][-1]["lanes"]
     assert "ar was not trained to fill masks" in lanes[1]["problem"]
@@ -210,9 +210,7 @@ def test_a_lane_that_cannot_write_says_why_and_the_others_do(make_runner: MakeRu
     assert "AR and MARS exact write side by side." in value
 
 
-def test_a_context_too_short_for_one_lane_leaves_the_others(
-    make_runner: MakeRunner, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_short_context_stops_one_lane_only(make_runner: MakeRunner, monkeypatch: pytest.MonkeyPatch) -> None:
     runner = make_runner()
     monkeypatch.setattr(runner.models.get("mars").engine, "context_length", 64)
     last = written(runner, question=Question(prompt="sheep " * 99, threshold=0.9, max_new_tokens=16))
@@ -242,7 +240,7 @@ def test_there_is_room_for_three_lanes(make_runner: MakeRunner) -> None:
         (KeyError("x"), "The run failed (KeyError); the terminal says more."),
     ],
 )
-def test_a_failure_in_a_pass_is_told_and_the_next_run_works(
+def test_after_a_failure_the_next_run_works(
     make_runner: MakeRunner,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,

@@ -41,7 +41,7 @@ def test_a_decoder_that_there_is_not_is_refused(make_checkpoint: MakeCheckpoint)
         start(make_checkpoint("mars", REPLY), "magic", [1], SETTINGS, Control(0.9), 4)
 
 
-def test_a_prompt_too_long_for_the_shared_cache_runs_by_itself(make_checkpoint: MakeCheckpoint) -> None:
+def test_a_very_long_prompt_runs_by_itself(make_checkpoint: MakeCheckpoint) -> None:
     checkpoint = make_checkpoint("mars", REPLY, context_length=8192)
     records = start(checkpoint, "sliding_window", [5] * 4100, SETTINGS, Control(0.9), 4)
     assert checkpoint.decode(output_ids(records)) == REPLY
@@ -98,7 +98,7 @@ def checkpoints(make_checkpoint: MakeCheckpoint) -> dict[str, Any]:
     return {"ar": make_checkpoint("ar", REPLY, masks=False), "mars": make_checkpoint("mars", REPLY)}
 
 
-def test_two_people_on_one_checkpoint_get_what_they_get_alone(
+def test_two_people_get_what_they_get_alone(
     checkpoints: dict[str, Any], make_checkpoint: MakeCheckpoint, make_entries: Begin
 ) -> None:
     queue = AdmissionQueue()
@@ -132,9 +132,7 @@ def test_people_share_passes_and_their_lanes_say_so(checkpoints: dict[str, Any],
     assert not alone.lanes[0].shared
 
 
-def test_who_leaves_in_the_middle_changes_nothing_for_the_others(
-    checkpoints: dict[str, Any], make_entries: Begin
-) -> None:
+def test_leaving_changes_nothing_for_the_others(checkpoints: dict[str, Any], make_entries: Begin) -> None:
     queue = AdmissionQueue()
     leaving, staying = (Person(make_entries, checkpoints, queue, 0.9) for _ in range(2))
     leaving.step(7)
@@ -158,7 +156,7 @@ def test_each_has_a_threshold_of_their_own(checkpoints: dict[str, Any], make_ent
     assert first.texts() == second.texts()
 
 
-def test_an_error_of_the_device_reaches_those_who_took_part(
+def test_a_device_error_reaches_all_in_it(
     checkpoints: dict[str, Any], make_entries: Begin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     queue = AdmissionQueue()

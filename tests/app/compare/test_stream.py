@@ -7,7 +7,7 @@ from mars.records import ForwardPass, Proposal, RowPass, Span, Trace
 
 
 @pytest.mark.parametrize("text", ["<script>alert(1)</script>", "two\nlines", "τ ≥ 0.95", "\u2028 \u202e", '"quoted"'])
-def test_a_message_is_one_line_without_tags_that_reads_back(text: str) -> None:
+def test_a_message_is_one_line_without_tags(text: str) -> None:
     line = stream.line(stream.state("failed", text))
     assert line.endswith("\n")
     assert line.count("\n") == 1
@@ -15,7 +15,7 @@ def test_a_message_is_one_line_without_tags_that_reads_back(text: str) -> None:
     assert json.loads(line)["sentence"] == text
 
 
-def test_a_pass_carries_what_the_page_shows_of_it() -> None:
+def test_a_pass_carries_what_the_page_shows() -> None:
     proposals = (Proposal(5, 0.61234, "clean"), Proposal(6, 0.97, "mask"), Proposal(7, 0.2, "mask"))
     trace = Trace(11, (Span("clean", (4,), None), Span("mask", (9, 9), 0)), (0, 1, 2), ("first", "met", "below"))
     record = ForwardPass(3, "decode", 0.01, 3, (RowPass(0, 12, proposals, 2, 0.9, trace=trace),))
@@ -45,7 +45,7 @@ def test_numbers_that_json_lacks_are_refused() -> None:
         stream.line(stream.speed_up({"b": float("nan")}, "a"))
 
 
-def test_a_picture_has_only_the_last_counters_of_a_lane_and_the_last_speed_up() -> None:
+def test_a_picture_has_the_last_counters_only() -> None:
     def wrote(lane: str, tokens: int) -> stream.Message:
         return {"kind": "pass", "lane": lane, "tokens": [tokens], "counts": {"tokens": tokens}}
 

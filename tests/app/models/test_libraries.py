@@ -20,7 +20,7 @@ class AskedError(Exception):
     pass
 
 
-def test_whoever_may_come_before_the_first_checkpoint_asks_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_early_comers_ask_for_the_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
     def read() -> None:
         raise AskedError
 
@@ -59,7 +59,7 @@ print(json.dumps({**told, "late": sorted(set(sys.modules) - before)}))
     return found
 
 
-def test_no_round_of_the_garbage_collector_goes_over_them_again(told: dict[str, Any]) -> None:
+def test_the_garbage_collector_skips_them(told: dict[str, Any]) -> None:
     assert told["collects"]
     assert told["kept"] > 100_000
     assert told["kept again"] <= told["kept"], "what came later is frozen too"
@@ -79,5 +79,5 @@ def test_nobody_gets_them_before_they_are_whole(monkeypatch: pytest.MonkeyPatch)
     assert not other.is_alive()
 
 
-def test_after_them_no_late_import_of_the_app_reads_anything_more(told: dict[str, Any]) -> None:
+def test_no_later_import_reads_more(told: dict[str, Any]) -> None:
     assert told["late"] == []

@@ -21,7 +21,7 @@ def test_a_checkpoint_is_loaded_once() -> None:
     assert loaded == ["folder/one"]
 
 
-def test_a_broken_folder_gets_its_sentence_without_its_path_and_the_others_stay_usable(
+def test_a_broken_folder_gets_a_sentence(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     def load(source: str) -> Any:
@@ -55,7 +55,7 @@ def test_a_repaired_folder_can_be_loaded_again() -> None:
     assert models.get("one") == "one"
 
 
-def test_an_unforeseen_failure_names_its_kind_and_hides_the_rest(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unforeseen_failure_names_only_its_kind(caplog: pytest.LogCaptureFixture) -> None:
     def load(source: str) -> Any:
         raise OSError("secret/path")
 
@@ -90,7 +90,7 @@ def offer(*names: str) -> dict[str, str]:
     return {name: name for name in names}
 
 
-def test_what_does_not_fit_gets_a_sentence_and_what_was_loaded_stays() -> None:
+def test_what_does_not_fit_gets_a_sentence() -> None:
     load = Full(room=2)
     models = Models(offer("ar", "mars", "large"), load, pinned=("ar", "mars"))
     ar, mars = models.get("ar"), models.get("mars")
@@ -105,7 +105,7 @@ def test_what_does_not_fit_gets_a_sentence_and_what_was_loaded_stays() -> None:
     assert len(load.held) == 2, "a failed load holds nothing"
 
 
-def test_where_memory_is_short_the_checkpoint_idle_for_longest_goes() -> None:
+def test_short_memory_unloads_the_longest_idle() -> None:
     models = Models(offer("a", "b", "c", "d"), load := Full(room=3))
     for name in "abc":
         models.get(name)
@@ -116,7 +116,7 @@ def test_where_memory_is_short_the_checkpoint_idle_for_longest_goes() -> None:
     assert load.loaded == ["a", "b", "c", "d", "b"]
 
 
-def test_at_most_so_many_stay_loaded_and_neither_those_in_use_nor_the_pinned_ones_go() -> None:
+def test_at_most_so_many_stay_loaded() -> None:
     models = Models(offer("a", "b", "c", "d"), Full(room=9), keep=2, pinned=("a",))
     models.get("a")
     with models.use("b") as weights:
@@ -186,7 +186,7 @@ def shipped(folder: Path, *names: str) -> Path:
     return folder
 
 
-def test_names_are_short_no_paths_and_shipped_checkpoints_are_offered_too(tmp_path: Path) -> None:
+def test_names_are_short_and_no_paths(tmp_path: Path) -> None:
     shipped(tmp_path, "ar-sft", "mars-b8")
     (tmp_path / "notes").mkdir()
     mine = str(tmp_path / "elsewhere" / "ar-sft")
@@ -203,7 +203,7 @@ def test_one_checkpoint_for_both_lanes_is_offered_once(tmp_path: Path) -> None:
     assert offered({}, "a/b", "a/b", shipped=tmp_path) == {"b": "a/b"}
 
 
-def test_what_is_done_for_a_checkpoint_is_said_while_it_is_loaded() -> None:
+def test_the_progress_of_loading_is_told() -> None:
     held, said = threading.Event(), {"org/one": ""}
 
     def load(source: str) -> Any:

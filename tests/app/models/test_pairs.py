@@ -52,7 +52,7 @@ def weights(checkpoint: Checkpoint) -> list[int]:
     return [parameter.data_ptr() for parameter in checkpoint.engine.model.parameters()]  # type: ignore[attr-defined]
 
 
-def test_the_lanes_share_the_weights_of_the_base_and_the_exact_one_keeps_its_text(installed: Path) -> None:
+def test_lanes_share_the_weights_of_the_base(installed: Path) -> None:
     chosen = options.read([])
     assert chosen.choice["mars"] == installed.name
     runner = runner_of(chosen)
@@ -89,7 +89,7 @@ def test_length_limit_and_pace_suit_the_model(built: compare.Tab) -> None:
     assert [lane.preset.value for lane in built.row.lanes] == list(PRESETS)
 
 
-def test_a_problem_that_another_tab_asks_for_is_shown_with_the_tiny_pair(built: compare.Tab) -> None:
+def test_another_tabs_problem_brings_the_tiny_pair(built: compare.Tab) -> None:
     problem = problems.find("logic", 1)
     followed = built._follow("smollm2", problem)
     assert followed[0] == "tiny"
@@ -97,6 +97,6 @@ def test_a_problem_that_another_tab_asks_for_is_shown_with_the_tiny_pair(built: 
     assert all(update == gr.skip() for update in built._follow("smollm2", None))
 
 
-def test_any_hand_made_choice_of_models_is_the_first(built: compare.Tab) -> None:
+def test_an_unknown_pair_is_the_first(built: compare.Tab) -> None:
     for wrong in (None, "<b>", 3, ["tiny"]):
         assert built.models.pair(wrong).key == "smollm2"

@@ -25,7 +25,7 @@ def test_the_device_with_the_fewest_checkpoints_is_taken() -> None:
     assert choose(["cuda:0", "cuda:1"], {"cuda:0": 1}, no_choice) == "cuda:1"
 
 
-def test_among_equals_the_one_with_the_most_room_is_taken() -> None:
+def test_among_equals_the_emptiest_is_taken() -> None:
     free = {"cuda:0": 10, "cuda:1": 30, "cuda:2": 20}
     assert choose(list(free), {}, free.__getitem__) == "cuda:1"
 
@@ -56,7 +56,7 @@ def loader(monkeypatch: pytest.MonkeyPatch, chosen: list[int]) -> Loader:
     return Loader("auto")
 
 
-def test_two_lanes_get_a_device_each_and_what_is_gone_counts_no_more(loader: Loader) -> None:
+def test_two_lanes_get_a_device_each(loader: Loader) -> None:
     ar, mars = loader("ar"), loader("mars")
     assert [ar.device, mars.device] == ["cuda:0", "cuda:1"]
     assert loader.held() == {"cuda:0": 1, "cuda:1": 1}
@@ -96,9 +96,7 @@ def test_who_says_how_many_threads_gets_them(
     assert chosen[1] == 3
 
 
-def test_a_loader_says_how_far_it_is_and_passes_on_what_adapters_run_on(
-    monkeypatch: pytest.MonkeyPatch, loader: Loader
-) -> None:
+def test_a_loader_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch, loader: Loader) -> None:
     said: list[str] = []
 
     def load(source: str, device: str, progress: Any, base: str, allow_other_base: bool) -> Any:

@@ -138,7 +138,7 @@ def test_what_is_no_document_is_refused(source: str | bytes, reason: str) -> Non
     assert reason in refusal(source)
 
 
-def test_every_field_is_required_but_those_with_a_default(document: Any) -> None:
+def test_fields_without_a_default_are_required(document: Any) -> None:
     lane, row = ("lanes", 0), ("lanes", 0, "records", 1, "rows", 0)
     proposal = (*row, "proposals", 0)
     parents: list[Path] = [(), ("question",), lane, (*lane, "records", 1), row, proposal]
@@ -170,7 +170,7 @@ def beginning(text: str) -> Any:
 
 
 @given(data=st.data())
-def test_whatever_stands_anywhere_is_read_or_refused_with_a_sentence(beginning: Any, data: st.DataObject) -> None:
+def test_anything_is_read_or_refused_with_a_sentence(beginning: Any, data: st.DataObject) -> None:
     assert read(json.dumps(beginning)).lanes
     path = data.draw(st.sampled_from(list(places(beginning))))
     changed = json.dumps(put(beginning, path, data.draw(ANYTHING)))
@@ -197,7 +197,7 @@ BULKY: dict[str, tuple[Path, Any]] = {
 
 
 @pytest.mark.parametrize("kind", BULKY)
-def test_the_first_error_of_a_bulky_file_ends_it(document: Any, kind: str) -> None:
+def test_the_first_error_of_a_list_ends_it(document: Any, kind: str) -> None:
     *path, last = BULKY[kind][0]
     place = document
     for step in path:

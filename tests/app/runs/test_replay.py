@@ -29,7 +29,7 @@ def test_a_replay_names_nothing_outside_of_itself(finished_run: Run) -> None:
     assert text.count("<script") == text.count("</script>") == 4
 
 
-def test_its_policy_allows_its_own_script_and_no_other(finished_run: Run) -> None:
+def test_its_policy_allows_its_own_script_only(finished_run: Run) -> None:
     text = page(replace(finished_run, title=HOSTILE, note=HOSTILE))
     assert text.count("<script") == 4
     assert "<img" not in text
@@ -38,15 +38,13 @@ def test_its_policy_allows_its_own_script_and_no_other(finished_run: Run) -> Non
     assert f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'" in text
 
 
-def test_it_opens_at_the_lane_and_the_pass_that_one_looked_at(finished_run: Run) -> None:
+def test_it_opens_where_one_looked(finished_run: Run) -> None:
     key = finished_run.lanes[-1].key
     assert f'<main class="step" data-lane="{key}" data-number="3">' in page(finished_run, key, 3)
     assert '<main class="step">' in page(finished_run, HOSTILE, 3)
 
 
-def test_a_long_run_leaves_out_alternatives_to_stay_below_a_megabyte(
-    finished_run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_long_run_leaves_out_alternatives(finished_run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     whole, run = page(finished_run), to_json(finished_run)
     around = len(whole.encode()) - len(run.encode())
     assert around + replay.LARGEST <= 1_000_000
@@ -59,7 +57,7 @@ def test_a_long_run_leaves_out_alternatives_to_stay_below_a_megabyte(
         assert lane.written == before.written
 
 
-def test_the_command_writes_a_replay_or_says_what_is_wrong(
+def test_the_command_writes_or_says_why_not(
     finished_run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     source, target = tmp_path / "run.json", tmp_path / "run.html"
@@ -90,6 +88,6 @@ def test_it_opens_from_a_file_with_no_network(chromium: Browser, finished_run: R
         assert tab.locator(".step-column").count() == len(lane.records[-1].rows[0].proposals)
     assert tab.title() == HOSTILE
     assert tab.locator("img").count() == 0
-    assert HOSTILE in json.dumps(tab.locator(".step-prompt").text_content()).replace('\\"', '"')
+    assert HOSTILE in str(tab.locator("details p.lens-pre").last.text_content())
     context.close()
     assert complaints == []

@@ -12,12 +12,12 @@ ROOT = Path(__file__).parents[3]
 TEXTS = {"ar": "So 3 * 18 = 54. 😀\n#### 54", "mars": "So 3 * 18 = 54.\n#### 45"}
 
 
-def test_a_run_comes_back_from_its_document_as_it_was(finished_run: Run) -> None:
+def test_a_run_survives_its_document(finished_run: Run) -> None:
     assert read(to_json(finished_run)) == finished_run
     assert read(to_json(finished_run).encode()) == finished_run
 
 
-def test_the_document_holds_the_records_as_mars_writes_them(finished_run: Run, document: Any) -> None:
+def test_the_document_holds_the_records_of_mars(finished_run: Run, document: Any) -> None:
     for lane, written in zip(finished_run.lanes, document["lanes"], strict=True):
         assert written["records"] == [json.loads(record_to_json(record)) for record in lane.records]
         assert {len(p["alternatives"]) for r in written["records"] for p in r["rows"][0]["proposals"]} == {5}
@@ -29,7 +29,7 @@ def test_what_the_tokens_added_is_the_text(finished_run: Run) -> None:
         assert "".join(lane.written) == lane.text == TEXTS[lane.checkpoint]
 
 
-def test_every_token_has_its_text_and_a_stop_token_its_name(finished_run: Run) -> None:
+def test_every_token_has_its_text(finished_run: Run) -> None:
     for lane in finished_run.lanes:
         assert set(lane.pieces) == set(token_ids(lane.records))
         last = output_ids(lane.records)[-1]
@@ -43,7 +43,7 @@ def test_a_document_can_stand_inside_a_page(finished_run: Run) -> None:
     assert json.loads(text)["question"]["prompt"] == "How many sheep? <b>"
 
 
-def test_a_file_older_than_a_setting_is_read_with_its_default(document: Any) -> None:
+def test_an_older_file_is_read_with_defaults(document: Any) -> None:
     for lane in document["lanes"]:
         del lane["settings"]["draft_tokens"]
     assert read(json.dumps(document)).lanes[0].settings.draft_tokens == 4

@@ -25,9 +25,7 @@ def shared(tmp_path: Path, clock: list[float]) -> SharedRuns:
     return SharedRuns(tmp_path, days=7, now=lambda: clock[0])
 
 
-def test_a_run_is_found_by_its_name_which_its_file_does_not_say(
-    shared: SharedRuns, finished_run: Run, tmp_path: Path
-) -> None:
+def test_a_run_is_found_by_its_secret_name(shared: SharedRuns, finished_run: Run, tmp_path: Path) -> None:
     name = shared.keep(finished_run)
     assert re.fullmatch(r"[A-Za-z0-9_-]{22}", name)
     assert shared.keep(finished_run) == name
@@ -50,7 +48,7 @@ def test_a_run_is_gone_after_its_days(
     assert len(list(tmp_path.iterdir())) == 1
 
 
-def test_no_more_is_saved_than_there_is_room_for(finished_run: Run, tmp_path: Path) -> None:
+def test_no_more_is_saved_than_fits(finished_run: Run, tmp_path: Path) -> None:
     shared = SharedRuns(tmp_path, most_bytes=1_000)
     with pytest.raises(ValueError, match=r"^The server has no room for another run now\. Save it as a file"):
         shared.keep(finished_run)
@@ -66,9 +64,7 @@ def test_a_name_is_never_a_path(shared: SharedRuns, finished_run: Run, tmp_path:
     assert found == {"ticket": 1, "problem": "This run is not on the server. Saved runs are deleted after 7 days."}
 
 
-def test_a_visitor_can_save_only_runs_of_the_own_session_and_only_where_runs_are_saved(
-    shared: SharedRuns, finished_run: Run
-) -> None:
+def test_a_visitor_saves_only_own_runs(shared: SharedRuns, finished_run: Run) -> None:
     asked = {"ask": "share", "text": finished_run.id, "ticket": 3}
     told = link(asked, [finished_run], shared)
     found = answer({"ask": "shared", "text": told["name"], "ticket": 4}, shared)

@@ -35,7 +35,7 @@ def at(steps: list[tuple[int, int]], hundredths: int) -> int:
 
 
 @pytest.mark.parametrize("score", SCORES)
-def test_every_threshold_is_judged_as_the_decoders_judge_it(score: ScoreName) -> None:
+def test_thresholds_are_judged_as_decoders_do(score: ScoreName) -> None:
     rows, columns = 40, 6
     random = torch.Generator().manual_seed(0)
     scores = torch.rand(rows, columns, generator=random).double()
@@ -75,7 +75,7 @@ def test_steps_say_in_short_what_each_threshold_accepts() -> None:
                     assert at(steps, round(row.threshold * HUNDREDTHS)) == row.accepted
 
 
-def test_the_first_pass_of_a_run_at_another_threshold_accepts_so_many(write_lane: Callable[..., Any]) -> None:
+def test_a_run_at_that_threshold_accepts_so_many(write_lane: Callable[..., Any]) -> None:
     def lane(threshold: float) -> RunLane:
         known: dict[str, Any] = {"vocab_size": 60, "mask_token_id": 59, "stop_token_ids": frozenset({STOP})}
         settings = DecodingSettings(block_size=4, max_new_tokens=12, threshold=threshold)
@@ -90,7 +90,7 @@ def test_the_first_pass_of_a_run_at_another_threshold_accepts_so_many(write_lane
     assert len(set(accepted)) > 1
 
 
-def test_nothing_is_accepted_behind_the_end_of_the_turn() -> None:
+def test_nothing_is_accepted_behind_the_end() -> None:
     assert what_if(lane_of(TWICE))["passes"] == [[(0, 0)], [(0, 4), (51, 2), (96, 1)], [(0, 2), (21, 1)]]
     assert what_if(lane_of(TWICE, stop=11))["passes"][1] == [(0, 2), (96, 1)]
 
@@ -100,7 +100,7 @@ def test_for_entropy_higher_thresholds_accept_more() -> None:
     assert (told["highest"], told["passes"]) == (200, [[(0, 1), (40, 2), (190, 3)]])
 
 
-def test_a_pass_of_one_token_mode_and_drafts_that_were_right_stay() -> None:
+def test_one_token_passes_and_right_drafts_stay() -> None:
     lane = lane_of([*TWICE, ("decode", None, 1, (1,))])
     assert what_if(lane)["passes"][-1] == [(0, 1)]
     drafted = RowPass(0, 0, (Proposal(5, 0.1, "clean"), Proposal(6, 0.1, "draft"), Proposal(7, 0.6, "mask")), 2, 0.9)
@@ -117,17 +117,17 @@ def test_a_pass_of_one_token_mode_and_drafts_that_were_right_stay() -> None:
         ([("verify", None, 2, (1, 0.9))], "relaxed", "drafts are accepted when"),
     ],
 )
-def test_a_lane_without_a_threshold_says_why_there_is_none_to_try(rows: Rows, decoder: str, words: str) -> None:
+def test_a_lane_without_threshold_says_why(rows: Rows, decoder: str, words: str) -> None:
     told = what_if(lane_of(rows, decoder=decoder))
     assert words in told["none"]
     assert told["passes"] == []
 
 
-def test_a_decoder_that_this_version_does_not_know_is_no_obstacle() -> None:
+def test_an_unknown_decoder_is_no_obstacle() -> None:
     assert what_if(replace(lane_of(TWICE), decoder="invented"))["none"] == ""
 
 
-def test_the_page_opens_the_document_of_the_run_and_a_table_for_each_lane(finished_run: Run) -> None:
+def test_the_page_gets_document_and_tables(finished_run: Run) -> None:
     opened = json.loads(page_document(finished_run))
     assert read(json.dumps(opened["run"])) == finished_run
     assert set(opened["what_if"]) == {lane.key for lane in finished_run.lanes}

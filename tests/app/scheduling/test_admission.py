@@ -6,7 +6,7 @@ import pytest
 from app.scheduling import AdmissionQueue, BusyError
 
 
-def test_places_are_given_in_order_and_the_rest_know_their_position() -> None:
+def test_places_are_given_in_order() -> None:
     queue = AdmissionQueue(places=2)
     tickets = [queue.join() for _ in range(4)]
     assert [ticket.position for ticket in tickets] == [0, 0, 1, 2]
@@ -73,7 +73,7 @@ def test_two_devices_have_turns_of_their_own() -> None:
         pass
 
 
-def test_a_full_line_turns_the_next_one_away_with_a_sentence() -> None:
+def test_a_full_line_turns_the_next_away() -> None:
     queue = AdmissionQueue(places=1, line=2)
     tickets = [queue.join() for _ in range(3)]
     assert queue.counts() == {"active": 1, "waiting": 2, "places": 1}

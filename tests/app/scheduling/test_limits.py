@@ -12,7 +12,7 @@ def test_a_prompt_that_is_no_text_is_refused(value: Any) -> None:
         USUAL_LIMITS.check_prompt(value)
 
 
-def test_a_lone_surrogate_becomes_the_replacement_character_and_a_pair_its_character() -> None:
+def test_half_a_surrogate_pair_is_replaced() -> None:
     assert USUAL_LIMITS.check_prompt("a\ud800b\ud83d\ude00\x00") == "a\ufffdb😀\x00"
 
 

@@ -7,7 +7,7 @@ def begin(sessions: Sessions, queue: AdmissionQueue, session: str) -> LiveRun:
     return run
 
 
-def test_a_slider_moves_the_threshold_of_its_own_session_only() -> None:
+def test_a_slider_moves_its_own_session_only() -> None:
     sessions, queue = Sessions(), AdmissionQueue()
     mine, yours = begin(sessions, queue, "me"), begin(sessions, queue, "you")
     sessions.set_threshold("me", 0.6)
@@ -15,7 +15,7 @@ def test_a_slider_moves_the_threshold_of_its_own_session_only() -> None:
     assert (mine.slider.threshold, yours.slider.threshold) == (0.6, 0.95)
 
 
-def test_the_slider_acts_on_the_lanes_that_follow_it() -> None:
+def test_the_slider_acts_on_following_lanes() -> None:
     sessions, queue = Sessions(), AdmissionQueue()
     run = begin(sessions, queue, "me")
     following, own = [run.control(None, follows=True), run.control(None, follows=True)], run.control(2.5, "entropy")
@@ -25,7 +25,7 @@ def test_the_slider_acts_on_the_lanes_that_follow_it() -> None:
     assert run.control(None, follows=True).threshold is None
 
 
-def test_stop_acts_on_all_lanes_and_frees_the_place() -> None:
+def test_stop_ends_all_lanes_and_frees_the_place() -> None:
     sessions, queue = Sessions(), AdmissionQueue(places=1)
     run, waiting = begin(sessions, queue, "me"), queue.join()
     lanes = [run.control(None, follows=True), run.control(None)]
@@ -36,7 +36,7 @@ def test_stop_acts_on_all_lanes_and_frees_the_place() -> None:
     assert waiting.position == 0
 
 
-def test_a_second_run_of_a_session_stops_the_first() -> None:
+def test_a_second_run_stops_the_first() -> None:
     sessions, queue = Sessions(), AdmissionQueue()
     first = begin(sessions, queue, "me")
     second = begin(sessions, queue, "me")
@@ -69,7 +69,7 @@ def test_a_session_keeps_its_last_runs() -> None:
     assert sessions.finished("you") == []
 
 
-def test_the_pace_can_change_while_a_run_goes_on() -> None:
+def test_the_pace_can_change_during_a_run() -> None:
     sessions, queue = Sessions(), AdmissionQueue()
     run = begin(sessions, queue, "me")
     sessions.set_pace("me", 3.0)

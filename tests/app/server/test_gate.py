@@ -259,6 +259,14 @@ def test_unread_answers_are_bounded_by_address() -> None:
     assert other == after_reading == 200
 
 
+def test_what_was_refused_is_no_unread_answer() -> None:
+    async def refused() -> set[int]:
+        asked = Asked()
+        return {(await asked.send("POST", f"{API}/call/v2/generate")).status_code for _ in range(2 * MOST_UNREAD)}
+
+    assert asyncio.run(refused()) == {422}
+
+
 def test_sessions_that_read_are_never_too_many() -> None:
     async def visit() -> set[int]:
         asked, statuses = Asked(), set()

@@ -67,7 +67,7 @@ def test_a_closed_window_frees_its_run(narrow: Any, visit: Visit) -> None:
 
 
 @pytest.mark.browser
-def test_a_closed_window_leaves_the_line_and_the_others_go_on(narrow: Any, visit: Visit) -> None:
+def test_a_closed_window_leaves_the_line(narrow: Any, visit: Visit) -> None:
     first = start(narrow, "first")
     second = slow_run(visit, narrow)
     second.wait_for_selector("[data-state=queued]")
@@ -86,7 +86,7 @@ def test_a_window_that_goes_elsewhere_frees_its_run(narrow: Any, visit: Visit) -
 
 
 @pytest.mark.browser
-def test_a_full_line_turns_the_next_one_away_with_a_sentence(narrow: Any, visit: Visit) -> None:
+def test_a_full_line_turns_the_next_away(narrow: Any, visit: Visit) -> None:
     started = [start(narrow, session) for session in ("first", "second", "third")]
     wait_for(narrow, active=1, waiting=2)
     late = slow_run(visit, narrow)

@@ -60,7 +60,7 @@ def test_its_errors_pass_the_gate_as_they_are(ask: Callable[..., TestClient]) ->
     assert broken.json()["error"]["type"] == "server_error"
 
 
-def test_the_gate_refuses_its_requests_in_the_form_that_its_clients_read(ask: Callable[..., TestClient]) -> None:
+def test_the_gate_refuses_in_the_clients_form(ask: Callable[..., TestClient]) -> None:
     client = ask()
     for method, path, headers, status in (
         ("POST", "/v1/chat/completions", {"Origin": "https://elsewhere"}, 403),
@@ -74,7 +74,7 @@ def test_the_gate_refuses_its_requests_in_the_form_that_its_clients_read(ask: Ca
         assert found.json()["error"]["type"] == ("not_found_error" if status == 404 else "invalid_request_error")
 
 
-def test_it_asks_for_keys_and_is_not_there_unless_wanted(ask: Callable[..., TestClient]) -> None:
+def test_it_asks_for_keys_if_wanted_at_all(ask: Callable[..., TestClient]) -> None:
     keyed = ask(keys=Keys(["a-key-of-some-length"]))
     assert keyed.post("/v1/chat/completions", json=CHAT).status_code == 401
     right = {"Authorization": "Bearer a-key-of-some-length"}

@@ -12,12 +12,12 @@ def read(*arguments: str) -> Options:
     return options.read(arguments)
 
 
-def test_the_page_is_for_this_machine_only_and_for_everybody_on_it_unless_told_otherwise() -> None:
+def test_by_default_only_this_machine_is_served() -> None:
     site = read().site
     assert (site.host, site.accounts, site.mcp, site.frame_ancestors) == ("127.0.0.1", (), False, ())
 
 
-def test_with_the_base_and_its_adapter_the_lanes_start_with_them(
+def test_the_real_pair_comes_first_if_installed(
     base: Path, real_adapter: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     chosen = read()
@@ -31,7 +31,7 @@ def test_with_the_base_and_its_adapter_the_lanes_start_with_them(
     assert (chosen.note, capsys.readouterr().err) == ("", "")
 
 
-def test_without_one_of_them_the_lanes_start_with_the_tiny_pair_which_is_said(
+def test_otherwise_the_tiny_pair_with_a_note(
     base: Path, real_adapter: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     base.unlink()
@@ -48,12 +48,12 @@ def test_without_one_of_them_the_lanes_start_with_the_tiny_pair_which_is_said(
     assert chosen.note.startswith("the adapter smollm2-135m-mars of smollm2-135m is not in assets/adapters: ")
 
 
-def test_a_page_with_checkpoints_of_ones_own_has_no_other_pair(base: Path, real_adapter: Path) -> None:
+def test_ones_own_checkpoints_are_the_only_pair(base: Path, real_adapter: Path) -> None:
     [pair] = read("--mars", "org/m").pairs
     assert (pair.key, pair.ar, pair.mars, pair.tasks) == ("given", "ar-sft", "m", True)
 
 
-def test_checkpoints_are_offered_by_name_and_a_lane_may_start_with_one() -> None:
+def test_a_lane_may_start_with_a_named_checkpoint() -> None:
     chosen = read("--checkpoint", "small=org/small", "--checkpoint", "b.4_x=runs/b=4", "--ar", "small")
     assert chosen.choice == {"ar": "small", "mars": "mars-b8"}
     assert chosen.sources["small"] == "org/small"
@@ -64,7 +64,7 @@ def test_one_folder_may_serve_both_lanes() -> None:
     assert read("--ar", "org/m", "--mars", "org/m").choice == {"ar": "m", "mars": "m"}
 
 
-def test_a_folder_of_a_lane_that_has_a_name_goes_by_it() -> None:
+def test_a_named_folder_goes_by_its_name() -> None:
     chosen = read("--checkpoint", "mine=org/m", "--mars", "org/m")
     assert chosen.choice["mars"] == "mine"
     assert list(chosen.sources.values()).count("org/m") == 1
@@ -87,14 +87,14 @@ def real_adapter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_a_lane_may_start_with_a_base_by_name(base: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_lane_may_start_with_a_base(base: Path, capsys: pytest.CaptureFixture[str]) -> None:
     chosen = read("--ar", "smollm2-135m", "--mars", str(SHIPPED / "mars-b8"))
     assert chosen.choice == {"ar": "smollm2-135m", "mars": "mars-b8"}
     assert chosen.sources["smollm2-135m"] == "smollm2-135m"
     assert capsys.readouterr().err == ""
 
 
-def test_a_folder_that_comes_with_the_app_is_offered_once_however_its_path_is_written(
+def test_a_shipped_folder_is_offered_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(SHIPPED.parents[1])
@@ -116,7 +116,7 @@ def adapter(folder: Path) -> str:
     return str(folder)
 
 
-def test_without_the_package_the_page_starts_with_the_shipped_pair(
+def test_without_the_package_the_shipped_pair_starts(
     base: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     base.unlink()
@@ -143,7 +143,7 @@ def test_limits_and_places_are_taken_over() -> None:
 
 
 @pytest.mark.parametrize("given", ["/lens", "/a/b-c/", "https://example.org/lens", "http://host:8080", ""])
-def test_a_root_path_is_a_path_or_a_whole_address(given: str) -> None:
+def test_a_root_path_may_be_an_address(given: str) -> None:
     assert read("--root-path", given).site.root_path == given.rstrip("/")
 
 
@@ -204,9 +204,7 @@ def test_frames_and_accounts_are_taken_over(tmp_path: Path) -> None:
     assert site.accounts == (("tom", "x:y"), ("eva", "secret"))
 
 
-def test_the_endpoint_has_keys_and_needs_them_beside_accounts(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_beside_accounts_the_endpoint_needs_keys(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "keys"
     file.write_text("a-key-of-some-length\n")
     assert not read().site.openai
@@ -223,7 +221,7 @@ def test_the_endpoint_has_keys_and_needs_them_beside_accounts(
         assert says in capsys.readouterr().err
 
 
-def test_an_engine_elsewhere_is_the_model_of_both_lanes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_engine_serves_both_lanes(capsys: pytest.CaptureFixture[str]) -> None:
     chosen = read("--engine", "http://gpu:8000/v1/")
     assert chosen.choice == {"ar": "gpu:8000", "mars": "gpu:8000"}
     assert chosen.sources["gpu:8000"] == "http://gpu:8000"

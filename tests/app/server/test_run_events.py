@@ -41,9 +41,7 @@ def test_lines_go_out_as_events_that_nobody_keeps(client: TestClient, run: Event
     assert answer.headers["cache-control"] == "no-store"
 
 
-def test_what_comes_later_is_an_event_of_its_own_and_the_end_ends_the_answer(
-    client: TestClient, run: EventStream
-) -> None:
+def test_later_lines_are_events_until_the_end(client: TestClient, run: EventStream) -> None:
     def write() -> None:
         run.put("3\n")
         run.close()
@@ -55,15 +53,13 @@ def test_what_comes_later_is_an_event_of_its_own_and_the_end_ends_the_answer(
 
 
 @pytest.mark.parametrize("by_header", [True, False])
-def test_a_connection_that_was_lost_goes_on_behind_the_last_line(
-    client: TestClient, run: EventStream, by_header: bool
-) -> None:
+def test_a_lost_connection_goes_on_behind_its_line(client: TestClient, run: EventStream, by_header: bool) -> None:
     run.close()
     path, headers = ("/runs/run/events", {"last-event-id": "1"}) if by_header else ("/runs/run/events?after=1", {})
     assert client.get(path, headers=headers).text == f'{RETRY}id: 2\ndata: {{"text":"? é"}}\n\n'
 
 
-def test_who_has_all_of_a_run_that_is_over_is_told_to_stay_away(client: TestClient, run: EventStream) -> None:
+def test_whoever_has_all_stays_away(client: TestClient, run: EventStream) -> None:
     run.close()
     answer = client.get("/runs/run/events", headers={"last-event-id": "2"})
     assert (answer.status_code, answer.content) == (204, b"")

@@ -68,17 +68,17 @@ def test_a_file_cannot_be_uploaded(served: Any) -> None:
     assert httpx.post(url, files={"files": b"x"}, timeout=60).status_code == 404
 
 
-def test_other_sites_cannot_call_and_are_not_allowed_to_read(served: Any) -> None:
+def test_other_sites_can_neither_call_nor_read(served: Any) -> None:
     found = get(served, "/config", headers={"Origin": "https://elsewhere.example"})
     assert found.status_code == 403
 
 
-def test_no_event_of_the_page_is_a_public_endpoint(served: Any) -> None:
+def test_no_event_of_the_page_is_public(served: Any) -> None:
     named = get(served, "/gradio_api/info").json()["named_endpoints"]
     assert set(named) <= {"/generate", "/runs"}
 
 
-def test_a_script_that_is_added_to_the_page_does_not_run(served: Any, chromium: Browser) -> None:
+def test_a_script_added_to_the_page_is_dead(served: Any, chromium: Browser) -> None:
     context = chromium.new_context()
     tab = context.new_page()
     tab.goto(served.url)
@@ -159,7 +159,7 @@ def _log_in(tab: Page, password: str) -> None:
     tab.click("button:has-text('Login')")
 
 
-def test_a_signal_that_comes_before_the_wait_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_signal_before_the_wait_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
     closed = []
     blocks: Any = SimpleNamespace(close=lambda verbose: closed.append(verbose))
 
@@ -185,7 +185,7 @@ serving.host(options.read(["--ar", "assets/checkpoints/ar-sft", "--mars", "asset
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_how_often_gradio_looks_for_events_can_be_said() -> None:
+def test_gradio_can_be_told_how_often_to_look() -> None:
     with gr.Blocks() as blocks:
         queue = blocks.queue()._queue
     assert {"sleep_when_free", "progress_update_sleep_when_free"} <= vars(queue).keys()

@@ -18,14 +18,14 @@ Made [here](../x.md), see [the paper](https://arxiv.org/abs/2604.07023). ![a plo
 """
 
 
-def test_a_card_loses_its_header_its_title_its_pictures_and_links_that_lead_nowhere(tmp_path: Path) -> None:
+def test_a_card_loses_what_the_page_lacks(tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text(CARD)
     assert about.cards({"small": str(tmp_path)}) == {
         "small": "Made here, see [the paper](https://arxiv.org/abs/2604.07023). a plot"
     }
 
 
-def test_checkpoints_without_a_card_or_with_a_huge_one_are_left_out(tmp_path: Path) -> None:
+def test_missing_and_huge_cards_are_left_out(tmp_path: Path) -> None:
     for name in ("none", "huge"):
         (tmp_path / name).mkdir()
     (tmp_path / "huge" / "README.md").write_text("x" * (about.LONGEST_CARD + 1))

@@ -40,7 +40,7 @@ USUAL = EXAMPLES[0][1:]
         ("prompt", "<b>How many?</b>\n", "<b>How many?</b>\n"),
     ],
 )
-def test_a_value_is_read_as_its_control_has_it(name: str, text: str, value: object) -> None:
+def test_a_value_is_read_as_its_control_would(name: str, text: str, value: object) -> None:
     found = value_of(COMPONENTS[name], text)
     assert found == value
     assert isinstance(found, type(value))
@@ -63,7 +63,7 @@ def test_a_value_is_read_as_its_control_has_it(name: str, text: str, value: obje
         ("again", "yes"),
     ],
 )
-def test_a_value_that_its_control_cannot_have_is_refused(name: str, text: str) -> None:
+def test_an_impossible_value_is_refused(name: str, text: str) -> None:
     with pytest.raises(ValueError):
         value_of(COMPONENTS[name], text)
     found = read(json.dumps({name: text, "limit": "64"}), COMPONENTS)
@@ -92,14 +92,14 @@ def test_what_is_no_object_of_texts_says_nothing(text: object) -> None:
         ({"prompt": "x" * 100, "limit": "512", "task": "logic", "seed": "3"}, []),
     ],
 )
-def test_a_question_that_could_not_be_asked_is_refused(said: dict[str, str], refused: list[str]) -> None:
+def test_an_impossible_question_is_refused(said: dict[str, str], refused: list[str]) -> None:
     found = read(json.dumps(said), COMPONENTS)
     check_question(found, USUAL, Limits(characters=100))
     assert found.refused == refused
     assert found.values.keys() == said.keys() - set(refused)
 
 
-def test_the_masthead_is_told_names_and_texts_cut_short_and_no_tag() -> None:
+def test_the_masthead_is_told_short_plain_texts() -> None:
     said = {"tau": "<script>" + "x" * 1000} | {f"n{number}": "1" for number in range(50)}
     text = message(read(json.dumps(said), COMPONENTS), {"tau": 0.95})
     told = json.loads(text)

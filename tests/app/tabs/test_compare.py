@@ -28,7 +28,7 @@ def tab(make_runner: Callable[..., Any]) -> Tab:
     return asyncio.run(laid_out(make_runner()))[0]
 
 
-def test_no_change_is_dropped_while_an_earlier_one_is_answered(make_runner: Callable[..., Any]) -> None:
+def test_no_change_is_dropped_during_another(make_runner: Callable[..., Any]) -> None:
     tab, events = asyncio.run(laid_out(make_runner()))
     changed = {component._id for component in [*tab.row.inputs, tab.threshold, tab.pace, tab.prompt]}
     modes = {
@@ -40,9 +40,7 @@ def test_no_change_is_dropped_while_an_earlier_one_is_answered(make_runner: Call
     assert {event["trigger_mode"] for event in events if event["api_name"].startswith("_introduce")} == {"multiple"}
 
 
-def test_a_change_takes_the_place_of_an_earlier_one_whose_checkpoints_still_load(
-    tab: Tab, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_change_replaces_one_that_still_loads(tab: Tab, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tab.runner, "introduce", lambda lanes, threshold: iter([f"{threshold} loads", f"{threshold}"]))
     values = [component.value for component in tab.row.inputs]
     me, other = (SimpleNamespace(session_hash=name) for name in ("me", "other"))

@@ -87,7 +87,7 @@ def test_a_change_by_hand_leaves_the_preset(lane: LaneControls) -> None:
     assert [name for name, update in zip(lane.named, updates, strict=True) if "value" in update] == ["preset"]
 
 
-def test_a_score_that_is_no_probability_gets_a_threshold_of_its_own(lane: LaneControls) -> None:
+def test_another_score_gets_its_own_threshold(lane: LaneControls) -> None:
     updates = dict(zip(lane.named, lane.changed(*given(lane, CHOICES["MARS τ = 0.95"], score="entropy")), strict=True))
     assert updates["mode"]["value"] == "own"
     assert updates["threshold"]["value"] == 0.3

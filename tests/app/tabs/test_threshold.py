@@ -16,7 +16,7 @@ def test_the_marks_are_the_thresholds_of_the_paper() -> None:
     assert paper - set(marks) == {1.0}
 
 
-def test_the_end_of_the_slider_is_one_token_a_pass() -> None:
+def test_the_sliders_end_is_one_token() -> None:
     assert threshold_of(1.0) is None
     assert threshold_of(0.7) == 0.7
     assert (threshold_words(1), threshold_words(0.7)) == ("one token per pass", "τ = 0.70")
