@@ -18,7 +18,7 @@ COMMAND = os.environ.get("MARS_GUIDELLM") or shutil.which("guidellm")
 @pytest.mark.slow
 @pytest.mark.skipif(
     COMMAND is None,
-    reason="guidellm is not installed: docs/serving.md says how; MARS_GUIDELLM names its command",
+    reason="guidellm (0.8.1) is not installed: MARS_GUIDELLM names its command",
 )
 def test_guidellm_measures_it(served: Any, tmp_path: Path) -> None:
     target = f"kind=openai_http,target={served.url},model=mars-b8"
