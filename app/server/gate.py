@@ -176,12 +176,19 @@ class Gate:
             await self._pass(scope, path, receive, answer)
         except HTTPException as error:
             await refusal(error.status_code, path)(scope, receive, answer.send)
-        except Exception as error:  # whatever it was, no word of it goes out
-            if answer.begun:
-                raise
-            callers = _CALL.fullmatch(path) is not None and isinstance(error, KeyError | TypeError | ValueError)
-            if not callers:
-                _log.exception("a request failed")
+        except Exception as error:  # noqa: BLE001 - whatever it was, no word of it goes out
+            await self._failed(error, scope, path, receive, answer)
+
+    async def _failed(self, error: Exception, scope: Scope, path: str, receive: Receive, answer: _Answer) -> None:
+        """Answer a request that failed; a stream of events that has begun ends."""
+        if answer.begun and not answer.streams:
+            raise error
+        callers = _CALL.fullmatch(path) is not None and isinstance(error, KeyError | TypeError | ValueError)
+        if not callers:
+            _log.error("a request failed", exc_info=error)
+        if answer.begun:
+            await answer.send({"type": "http.response.body", "body": b""})
+        else:
             await refusal(422 if callers else 500, path)(scope, receive, answer.send)
 
     async def _pass(self, scope: Scope, path: str, receive: Receive, answer: _Answer) -> None:
@@ -275,7 +282,7 @@ class _Answer:
     """Sends the answer of the app on, with the common headers; a page only when it is complete, with its policy."""
 
     def __init__(self, send: Send, headers: dict[str, str], ancestors: tuple[str, ...]) -> None:
-        self.begun = False
+        self.begun = self.streams = False
         self.status = 0
         self._send = send
         self._headers = headers
@@ -288,6 +295,7 @@ class _Answer:
             self.status, headers = message["status"], MutableHeaders(scope=message)
             for name, value in self._headers.items():
                 headers.setdefault(name, value)
+            self.streams = headers.get("content-type", "").startswith("text/event-stream")
             if headers.get("content-type", "").startswith("text/html"):
                 self._page = message
                 return

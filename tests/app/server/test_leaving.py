@@ -14,6 +14,8 @@ from urllib.request import urlopen
 import httpx
 import pytest
 
+from app.server.gate import MOST_UNREAD
+
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
@@ -169,3 +171,17 @@ def test_a_page_holds_no_connection_when_idle(narrow: Any, visit: Visit) -> None
     tabs[-1].wait_for_selector("[data-lane=b] .lens-pass")
     tabs[-1].click("#stop")
     wait_for(narrow, active=0)
+
+
+def flood(page: Any) -> list[int]:
+    """Statuses of 40 questions whose answers nobody reads, each with another made-up address."""
+    with httpx.Client(base_url=page.url, timeout=60) as client:
+        told = ({"X-Forwarded-For": f"10.0.0.{number}"} for number in range(40))
+        posts = (client.post("gradio_api/call/runs", json={"data": [["x"]]}, headers=headers) for headers in told)
+        return [answer.status_code for answer in posts]
+
+
+@pytest.mark.browser
+def test_made_up_addresses_count_as_one(narrow: Any) -> None:
+    """Last in this file: for two minutes this address has had too many."""
+    assert set(flood(narrow)[MOST_UNREAD:]) == {429}

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
+from tests.app.server.test_leaving import flood
 from tests.performance import served
 
 if TYPE_CHECKING:
@@ -142,3 +143,7 @@ def test_guesses_of_passwords_are_slowed_down(below_a_path: Any, certificate: Pa
         with httpx.Client(verify=False, headers={"Host": NAME}) as client:
             answers = [client.post(f"https://127.0.0.1:{port}/lens/login").status_code for _ in range(20)]
     assert answers.count(503) > 10
+
+
+def test_a_trusted_proxy_names_the_addresses(by_name: Any) -> None:
+    assert set(flood(by_name)) == {200}
