@@ -154,9 +154,11 @@ class UnsupportedError(ValueError):
 
 
 def as_markdown() -> str:
-    """The table of docs/serving.md."""
-    lines = ["| parameter | call | | |", "| --- | --- | --- | --- |"]
+    """The table of docs/serving.md: parameters that are treated alike share a line."""
+    alike: dict[tuple[str, str, str], list[str]] = {}
     for found in PARAMETERS:
         call = "both" if found.routes == BOTH else found.routes[0]
-        lines.append(f"| `{found.name}` | {call} | {found.support} | {found.says} |")
+        alike.setdefault((call, found.support, found.says), []).append(f"`{found.name}`")
+    lines = ["| parameter | call | | |", "| --- | --- | --- | --- |"]
+    lines += [f"| {', '.join(names)} | {' | '.join(treated)} |" for treated, names in alike.items()]
     return "\n".join(lines) + "\n"
