@@ -27,7 +27,7 @@ LAYERS: dict[str, list[dict[str, str]]] = {
     "mars": [
         {
             "records": "records schema config control metrics decoders options sampling acceptance chat text phrases "
-            "provenance garbage",
+            "lines provenance garbage",
             "tasks": "tasks",
             "cluster": "cluster",
         },

@@ -153,6 +153,11 @@ def _add_adapter(stages: Any) -> None:
         ("--masks", int, "masks of a group; 0 in mode merged is plain SFT of a LoRA, to compare with"),
         ("--block-size", int, "what decoders take unless told otherwise; one more than the masks if not given"),
         ("--rank", int, "rank of the LoRA on all seven linears"),
+        (
+            "--hard-share",
+            float,
+            "weight of the token that was written in a mask's target; the rest is the base's distribution",
+        ),
         ("--anchors", int, "groups of masks in a sequence and step"),
         ("--keep", float, "probability that a group goes on after each of its masks"),
         ("--batch-size", int, "sequences per process and forward pass"),

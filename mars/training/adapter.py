@@ -1,71 +1,46 @@
 """The objective of a MARS adapter: masks behind a frozen base model, and a head that knows the token before.
 
-The base reads a conversation once, without gradient, and keeps keys, values and hidden states. Groups of masks are then
-put behind anchors, positions of the answers: mask k of a group reads the real tokens up to its anchor and the masks
-before it, and learns what the base itself predicts k + 1 tokens further on. Only the masks' columns go through the
-adapter, so a gated adapter leaves the base as it is, bit for bit.
+Groups of masks are put behind anchors, positions of the answers of a conversation: mask k of a group reads the real
+tokens up to its anchor and the masks before it, and learns the token k + 2 places behind the anchor. In mode `gated`
+the base reads the real tokens once, without gradient, and only the masks' columns go through the adapter, which leaves
+the base as it is, bit for bit. In mode `merged` (the paper's) real tokens and masks go through it together, and the
+real tokens are held to the base's distribution.
 
-Shapes: R sequences, L tokens, A anchors a sequence, K masks an anchor, N masks that are computed (of R * A * K),
-H heads, G key-value heads, D head size, E hidden size, V vocabulary, T teacher's candidates.
+Shapes: R sequences, L tokens, A anchors a sequence, K masks an anchor, N masks that are computed (of R * A * K), C
+columns of one pass (R * L real tokens, N masks, or both), H heads, G key-value heads, D head size, E hidden size,
+S rank, V vocabulary, T teacher's candidates.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from peft import LoraConfig, PeftModel, get_peft_model
-from peft.tuners.tuners_utils import BaseTunerLayer
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.rnn import pad_sequence
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedModel
 from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 
-from mars.chat import encode_messages, encode_text
-from mars.engine.adapter import LINEARS
+from mars.engine.adapter import LINEARS, linear_of
 from mars.engine.conditional import EPSILON
+from mars.training.data import Conversation
 from mars.training.settings import Mode
 
 TEACHER_CANDIDATES = 32
 LOSS_ROWS, LOSS_ROWS_CUDA = 128, 4096  # rows whose logits exist at once: few fit a CPU's cache, many fill a GPU
 
 
-@dataclass(frozen=True, slots=True)
-class Conversation:
-    """Token ids, and the spans [first, end) of them that the assistant wrote, end of turn included."""
-
-    ids: tuple[int, ...]
-    answers: tuple[tuple[int, int], ...]
+Numbered = tuple[int, Conversation]
+"""An example, with a number that no other example of the training has: it seeds the anchors."""
 
 
-def encode_conversation(
-    tokenizer: PreTrainedTokenizerBase, messages: Sequence[dict[str, str]], max_length: int, *, ended: bool = True
-) -> Conversation:
-    """Tokenize a conversation of user and assistant turns; tokens past `max_length` are left out.
-
-    `ended` says whether the last answer ended by itself: only then is the end of its turn a part of it.
-    """
-    ids: list[int] = []
-    spans: list[tuple[int, int]] = []
-    for number, message in enumerate(messages):
-        if message["role"] != "assistant":
-            continue
-        ids = encode_messages(tokenizer, messages[:number])
-        first = len(ids)
-        ids += encode_text(tokenizer, message["content"])
-        if ended or number < len(messages) - 1:
-            ids.append(int(tokenizer.eos_token_id))
-        spans.append((first, len(ids)))
-    cut = [(first, min(end, max_length)) for first, end in spans if first < max_length]
-    return Conversation(tuple(ids[:max_length]), tuple(cut))
-
-
-def _padded(examples: Sequence[Conversation], pad_id: int) -> Tensor:
+def _padded(examples: Sequence[Numbered], pad_id: int) -> Tensor:
     """Their token ids [R, L], padded on the right."""
-    ids = [torch.tensor(example.ids) for example in examples]
+    ids = [torch.tensor(example.ids) for _, example in examples]
     return pad_sequence(ids, batch_first=True, padding_value=pad_id)
 
 
@@ -75,9 +50,9 @@ class AnswerCollator:
 
     pad_id: int
 
-    def __call__(self, examples: Sequence[Conversation]) -> dict[str, Tensor]:
+    def __call__(self, examples: Sequence[Numbered]) -> dict[str, Tensor]:
         places = [
-            torch.cat([torch.arange(first - 1, end - 1) for first, end in example.answers]) for example in examples
+            torch.cat([torch.arange(first - 1, end - 1) for first, end in example.answers]) for _, example in examples
         ]
         anchors = pad_sequence(places, batch_first=True)
         counts = pad_sequence([torch.ones_like(chosen) for chosen in places], batch_first=True)
@@ -86,28 +61,31 @@ class AnswerCollator:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnchorCollator:
-    """Pads a batch on the right and draws its anchors anew each time, from torch's generator.
+    """Pads a batch on the right and draws its anchors, from `seed` and the number of each example alone.
 
-    At most `anchors` positions of each sequence are drawn, from the last token before an answer on. Behind each stand 1
-    to `masks` masks, each further one with probability `keep` (later masks are rarer, which costs no quality: PARD,
-    arXiv 2504.18583). Returns `input_ids` [R, L], `anchors` [R, A] and `counts` [R, A], 0 where there is no anchor; A
-    is the most anchors that a sequence of the batch has.
+    So a resumed run, and the same examples in smaller batches, have the same anchors. At most `anchors` positions of
+    each sequence are drawn, from the last token before an answer on. Behind each stand 1 to `masks` masks, each further
+    one with probability `keep` (later masks are rarer, which costs no quality: PARD, arXiv 2504.18583). Returns
+    `input_ids` [R, L], `anchors` [R, A] and `counts` [R, A], 0 where there is no anchor; A is the most anchors that a
+    sequence of the batch has.
     """
 
     pad_id: int
     masks: int
     anchors: int
     keep: float
+    seed: int = 0
 
-    def __call__(self, examples: Sequence[Conversation]) -> dict[str, Tensor]:
+    def __call__(self, examples: Sequence[Numbered]) -> dict[str, Tensor]:
         anchors = torch.zeros(len(examples), self.anchors, dtype=torch.long)
         counts = torch.zeros(len(examples), self.anchors, dtype=torch.long)
-        for row, example in enumerate(examples):
+        for row, (number, example) in enumerate(examples):
+            drawn = torch.Generator().manual_seed(self.seed * 2**40 + number)
             # Mask 0 stands at anchor + 1 and predicts the token at anchor + 2, which must belong to the same answer.
             places = torch.cat([torch.arange(first - 1, end - 2) for first, end in example.answers])
             ends = torch.cat([torch.full((max(end - 1 - first, 0),), end) for first, end in example.answers])
-            chosen = torch.randperm(len(places))[: self.anchors].sort().values
-            more = (torch.rand(len(chosen), self.masks - 1) < self.keep).long().cumprod(1).sum(1)
+            chosen = torch.randperm(len(places), generator=drawn)[: self.anchors].sort().values
+            more = (torch.rand(len(chosen), self.masks - 1, generator=drawn) < self.keep).long().cumprod(1).sum(1)
             anchors[row, : len(chosen)] = places[chosen]
             counts[row, : len(chosen)] = torch.minimum(1 + more, ends[chosen] - places[chosen] - 2)
         most = int((counts > 0).sum(1).max())
@@ -156,12 +134,11 @@ class TeacherLoss(torch.autograd.Function):
         gradient, hits, size = torch.empty_like(hidden_NE), [], _loss_rows(hidden_NE)
         parts = zip(*(part.split(size) for part in (hidden_NE, ids_NT, target_NT)), strict=True)
         for number, (hidden, ids, target) in enumerate(parts):
-            logits = (hidden @ vocabulary_VE.t()).float()
-            hits.append(logits.argmax(-1) == ids[:, -1])
-            normal = logits.logsumexp(-1, keepdim=True)
-            mass = target.sum(-1, keepdim=True)
-            loss += (mass * normal - (target * logits.gather(1, ids)).sum(-1, keepdim=True)).sum()
-            slope = logits.sub_(normal).exp_().mul_(mass).scatter_add_(1, ids, -target)
+            log_p = (hidden @ vocabulary_VE.t()).log_softmax(-1, dtype=torch.float32)
+            chosen = log_p.gather(1, ids)
+            hits.append(chosen[:, -1] >= log_p.amax(-1))
+            loss -= (target * chosen).sum()
+            slope = log_p.exp_().mul_(target.sum(-1, keepdim=True)).scatter_add_(1, ids, -target)
             gradient[number * size : number * size + len(ids)] = slope.to(hidden.dtype) @ vocabulary_VE
         ctx.save_for_backward(gradient)
         found = torch.cat(hits)
@@ -175,16 +152,60 @@ class TeacherLoss(torch.autograd.Function):
         return gradient * gradients[0].to(gradient.dtype), None, None, None
 
 
-class AdapterModel(nn.Module):
-    """A frozen base, a LoRA for the masks' columns, an embedding for each mask of a group, and the conditional head.
+class LowRankProduct(torch.autograd.Function):
+    """x W + b + scale (x A) B with W frozen: the sums go into the products, since a CPU is bound by memory there."""
 
-    In mode `merged` the adapter acts on real tokens too, all masks share one embedding, and the loss has an SFT part
-    unless `sft_loss` is False, as in the paper: then merging the adapter leaves one plain model. Without masks, K = 0,
-    the SFT part is all of the loss.
+    @staticmethod
+    def forward(
+        ctx: Any, x_CI: Tensor, weight_OI: Tensor, bias_O: Tensor | None, a_SI: Tensor, b_OS: Tensor, scale: float
+    ) -> Tensor:
+        """The product [C, O], in the dtype of `x_CI`; A and B are float32."""
+        a, b = a_SI.to(x_CI.dtype), (b_OS * scale).to(x_CI.dtype)
+        low_CS = x_CI @ a.t()
+        ctx.save_for_backward(x_CI, low_CS, weight_OI, a, b)
+        ctx.scale = scale
+        return functional.linear(x_CI, weight_OI, bias_O).addmm_(low_CS, b.t())
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> tuple[Tensor | None, ...]:
+        """The gradients of x, A and B."""
+        x_CI, low_CS, weight_OI, a, b = ctx.saved_tensors
+        slope_CO = gradients[0]
+        low_slope_CS = slope_CO @ b
+        x_slope = (slope_CO @ weight_OI).addmm_(low_slope_CS, a) if ctx.needs_input_grad[0] else None
+        return x_slope, None, None, (low_slope_CS.t() @ x_CI).float(), (slope_CO.t() @ low_CS).float() * ctx.scale, None
+
+
+class LowRankPair(nn.Module):
+    """A and B of one linear layer; B begins at zero."""
+
+    def __init__(self, linear: nn.Linear, rank: int):
+        super().__init__()
+        device = linear.weight.device
+        self.a = nn.Parameter(torch.empty(rank, linear.in_features, dtype=torch.float32, device=device))
+        self.b = nn.Parameter(torch.zeros(linear.out_features, rank, dtype=torch.float32, device=device))
+        nn.init.kaiming_uniform_(self.a, a=math.sqrt(5))  # as PEFT
+
+
+SCALE = 2.0
+"""lora_alpha / r."""
+Attend = Callable[[int, Tensor, Tensor, Tensor], Tensor]
+"""Attention of a layer: its number, queries [C, H, D], keys and values [C, G, D] give [C, H * D]."""
+
+
+class AdapterModel(nn.Module):
+    """A frozen base, a LoRA, an embedding for each mask of a group, and the conditional head.
+
+    In mode `merged` the adapter acts on real tokens too, all masks share one embedding, and the loss has a part that
+    holds the real tokens to the base's distribution unless `sft_loss` is False: then merging the adapter leaves one
+    plain model. Without masks, K = 0, the loss is the cross-entropy of the answers' tokens: plain SFT.
+    `hard_share` is the weight of the token that was written in a mask's target; the rest is the base's distribution.
 
     `state_dict` holds the trained weights and nothing else. `hits` [2, K] counts the masks whose most probable token
     was right, `seen` [2, K] all masks (alone, and given the token before), since both were last set to zero.
     """
+
+    accepts_loss_kwargs = True  # so the Trainer leaves it to us to divide by the masks of a whole step
 
     def __init__(
         self,
@@ -195,20 +216,19 @@ class AdapterModel(nn.Module):
         head: bool,
         mode: Mode = "gated",
         sft_loss: bool = True,
+        hard_share: float = 1.0,
         marginal_share: float = 0.3,
     ):
         super().__init__()
         self.mode = mode
         self.sft_loss = mode == "merged" and sft_loss
-        config = LoraConfig(
-            r=rank, lora_alpha=2 * rank, target_modules=list(LINEARS), lora_dropout=0.0, task_type="CAUSAL_LM"
-        )
         for parameter in base.parameters():
             parameter.requires_grad_(False)
-        self.peft: PeftModel = get_peft_model(base, config)
-        for module in self.peft.modules():
-            if isinstance(module, BaseTunerLayer):
-                module.cast_input_dtype_enabled = False  # autocast casts the few weights instead of the many inputs
+        self.base: Any = base
+        self.pairs: Any = nn.ModuleList(
+            nn.ModuleDict({name: LowRankPair(linear_of(layer, name), rank) for name in LINEARS})
+            for layer in base.base_model.layers
+        )
         embedding = base.get_input_embeddings().weight
         kinds = masks if mode == "gated" else min(masks, 1)
         noise = torch.randn(kinds, embedding.shape[1]).to(embedding.device)  # the same on every device
@@ -216,14 +236,10 @@ class AdapterModel(nn.Module):
         self.mask_embeddings = nn.Parameter(start, requires_grad=masks > 0)
         self.head = ConditionalHead(embedding.shape[1]) if head else None
         self.masks = masks
+        self.hard_share = hard_share
         self.marginal_share = marginal_share
         self.hits = torch.zeros(2, masks)
         self.seen = torch.zeros(2, masks)
-
-    @property
-    def base(self) -> Any:
-        """The `transformers` model, its linears wrapped by PEFT."""
-        return self.peft.get_base_model()
 
     def state_dict(self, *arguments: Any, **options: Any) -> dict[str, Any]:  # type: ignore[override]
         """The trained weights."""
@@ -231,125 +247,203 @@ class AdapterModel(nn.Module):
         return {name: value for name, value in super().state_dict(*arguments, **options).items() if name in trained}
 
     def forward(self, input_ids: Tensor, anchors: Tensor, counts: Tensor) -> dict[str, Tensor]:
-        """The loss in nats per mask, plus, with the SFT loss, that of the real tokens, per token."""
-        device = input_ids.device
-        with torch.autocast(device.type, torch.bfloat16, enabled=self.base.dtype == torch.bfloat16):
-            with torch.no_grad(), self.peft.disable_adapter():
-                teacher = clean = self.base.model(input_ids=input_ids, use_cache=True)
-            if self.mode == "merged":
-                clean = self.base.model(input_ids=input_ids, use_cache=True)
-            index_N, rows_N, k_N, places_N = self._places(anchors, counts)
-            teacher_NE, next_N = teacher.last_hidden_state[rows_N, places_N], input_ids[rows_N, places_N + 1]
-            targets = _targets(teacher_NE, self.base.get_output_embeddings().weight, next_N)
-            losses = []
-            if self.masks:
-                hidden_NE = self._masks(anchors, index_N, k_N, places_N, clean.past_key_values)
-                losses.append(self._loss(hidden_NE, targets, input_ids[rows_N, places_N], k_N))
-            if self.sft_loss:
-                losses.append(self._teach(clean.last_hidden_state[rows_N, places_N], *targets)[0] / len(k_N))
-        return {"loss": torch.stack(losses).sum()}
+        """Sums of cross-entropy in nats: `mask_loss` over masks, `clean_loss` over anchors (K = 0: answers' tokens)."""
+        rows, length = input_ids.shape
+        if not self.masks:
+            hidden_CE = self._walk(*self._real(input_ids), _Causal(rows), adapted=True)
+            row_N, _, place_N = _places(anchors, counts, 1)
+            written = input_ids[row_N, place_N + 1, None]
+            return {
+                "clean_loss": self._teach(
+                    hidden_CE[row_N * length + place_N], written, torch.ones_like(written).float()
+                )[0]
+            }
+        row_N, k_N, place_N = _places(anchors, counts, self.masks)
+        teacher_CE, student_CE, hidden_NE = self.hidden(input_ids, anchors, counts)
+        # Mask k of a group stands at place + 1 and stands for the token behind it.
+        targets = self._targets(teacher_CE, row_N * length + place_N + 1, input_ids[row_N, place_N + 2])
+        losses = {"mask_loss": self._loss(hidden_NE, targets, input_ids[row_N, place_N + 1], k_N)}
+        if self.sft_loss:
+            row_A, _, place_A = _places(anchors, counts.clamp_max(1), 1)
+            which = row_A * length + place_A
+            ids, mass = _candidates(teacher_CE[which], self.vocabulary)
+            losses["clean_loss"] = self._teach(student_CE[which], ids, mass)[0]
+        return losses
 
-    def _places(self, anchors: Tensor, counts: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """For the masks that are computed: numbers in the grid [R, A, K], rows, numbers in the group, positions.
+    def hidden(self, input_ids: Tensor, anchors: Tensor, counts: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Normed states of the real tokens [R * L, E] in the base, and as masks see them, and of the masks [N, E]."""
+        rows = len(input_ids)
+        index_N = (torch.arange(self.masks, device=anchors.device) < counts[..., None]).flatten().nonzero()[:, 0]
+        _, k_N, place_N = _places(anchors, counts, self.masks)
+        clean_CE, places_C = self._real(input_ids)
+        masks_NE = self.mask_embeddings[k_N.clamp_max(len(self.mask_embeddings) - 1)].to(clean_CE.dtype)
+        causal, groups = _Causal(rows), _Groups(rows, anchors, index_N, self.masks)
+        with torch.no_grad():
+            teacher_CE = self._walk(clean_CE, places_C, causal, adapted=False)
+        if self.mode == "gated":
+            groups.clean = causal.kept
+            return teacher_CE, teacher_CE, self._walk(masks_NE, place_N + 1, groups, adapted=True)
+        both = self._walk(torch.cat((clean_CE, masks_NE)), torch.cat((places_C, place_N + 1)), groups, adapted=True)
+        student_CE, hidden_NE = both.split((len(clean_CE), len(masks_NE)))
+        return teacher_CE, student_CE, hidden_NE
 
-        Without masks, of the anchors themselves.
-        """
-        size = max(self.masks, 1)
-        index_N = (torch.arange(size, device=anchors.device) < counts[..., None]).flatten().nonzero()[:, 0]
-        k_N = index_N % size
-        places_N = anchors.flatten()[index_N // size] + k_N + min(self.masks, 1)
-        return index_N, index_N // (anchors.shape[1] * size), k_N, places_N
+    def _real(self, input_ids: Tensor) -> tuple[Tensor, Tensor]:
+        """Embeddings [R * L, E] and positions [R * L] of the real tokens."""
+        rows, length = input_ids.shape
+        embedded: Tensor = self.base.get_input_embeddings()(input_ids)
+        return embedded.flatten(0, 1), torch.arange(length, device=input_ids.device).repeat(rows)
 
-    def _masks(self, anchors: Tensor, index_N: Tensor, k_N: Tensor, places_N: Tensor, cache: Any) -> Tensor:
-        """Normed hidden states [N, E] of the masks behind the anchors."""
-        backbone = self.base.model
-        x_NE = self.mask_embeddings[k_N.clamp_max(len(self.mask_embeddings) - 1)].to(self.base.dtype)
-        cosines, sines = backbone.rotary_emb(x_NE, places_N[None])
-        rotary = cosines[0], sines[0]
-        rows, count = anchors.shape
-        length = cache.layers[0].keys.shape[2]
-        # A mask sees the real tokens up to its anchor, and of its own group the masks before it and itself.
-        past = torch.arange(length, device=anchors.device) > anchors[..., None]
-        bias_RAL = torch.zeros(rows, count, length, device=anchors.device).masked_fill_(past, -torch.inf)
-        own_KK = torch.full((self.masks, self.masks), -torch.inf, device=anchors.device).triu_(1)
+    @property
+    def vocabulary(self) -> Tensor:
+        """The matrix that makes logits of hidden states [V, E]."""
+        weight: Tensor = self.base.get_output_embeddings().weight
+        return weight
+
+    def _walk(self, x_CE: Tensor, places_C: Tensor, attend: Attend, *, adapted: bool) -> Tensor:
+        """Normed hidden states [C, E] of columns at these positions, through the layers with or without the adapter."""
+        backbone = self.base.base_model
+        cosines, sines = backbone.rotary_emb(x_CE, places_C[None])
+        size = backbone.layers[0].self_attn.head_dim
+
+        def product(number: int, name: str, x_CI: Tensor) -> Tensor:
+            linear, pair = linear_of(backbone.layers[number], name), self.pairs[number][name]
+            if not adapted:
+                return functional.linear(x_CI, linear.weight, linear.bias)
+            found: Tensor = LowRankProduct.apply(x_CI, linear.weight, linear.bias, pair.a, pair.b, SCALE)
+            return found
+
         for number, layer in enumerate(backbone.layers):
-            normed = layer.input_layernorm(x_NE)
-            kept = cache.layers[number]
-            found = _attend(layer.self_attn, normed, rotary, index_N, (kept.keys, kept.values), bias_RAL, own_KK)
-            x_NE = x_NE + layer.self_attn.o_proj(found)
-            x_NE = x_NE + layer.mlp(layer.post_attention_layernorm(x_NE))
-        hidden: Tensor = backbone.norm(x_NE)
-        return hidden
+            normed = _norm(layer.input_layernorm, x_CE)
+            queries, keys, values = (
+                product(number, name, normed).unflatten(-1, (-1, size)) for name in ("q_proj", "k_proj", "v_proj")
+            )
+            queries, keys = apply_rotary_pos_emb(queries, keys, cosines[0], sines[0])
+            x_CE = x_CE + product(number, "o_proj", attend(number, queries, keys, values))
+            normed = _norm(layer.post_attention_layernorm, x_CE)
+            gate, up = (product(number, name, normed) for name in ("gate_proj", "up_proj"))
+            x_CE = x_CE + product(number, "down_proj", functional.silu(gate) * up)
+        return _norm(backbone.norm, x_CE)
+
+    @torch.no_grad()
+    def _targets(self, teacher_CE: Tensor, which_N: Tensor, written_N: Tensor) -> tuple[Tensor, Tensor]:
+        """Targets of masks: the base's most probable tokens with their share, and last the token that was written."""
+        ids_N1 = written_N[:, None]
+        hard = torch.full(ids_N1.shape, self.hard_share, device=ids_N1.device)
+        if self.hard_share == 1:
+            return ids_N1, hard
+        ids, mass = _candidates(teacher_CE[which_N], self.vocabulary)
+        return torch.cat((ids, ids_N1), 1), torch.cat((mass * (1 - self.hard_share), hard), 1)
 
     def _loss(self, hidden_NE: Tensor, targets: tuple[Tensor, Tensor], before_N: Tensor, k_N: Tensor) -> Tensor:
-        """Mean over the masks: KL to the base's candidates (without its constant), and half the cross-entropy."""
+        """Sum over the masks of the cross-entropy against their targets."""
         ids_NT, target_NT = targets
         if self.head is None:
             loss, hits = self._teach(hidden_NE, ids_NT, target_NT)
             self._count(0, hits, k_N)
-            return loss / len(k_N)
-        state_NE = self.head(self.base.get_input_embeddings()(before_N), hidden_NE)
+            return loss
+        with torch.autocast(hidden_NE.device.type, torch.bfloat16, enabled=hidden_NE.dtype == torch.bfloat16):
+            state_NE = self.head(self.base.get_input_embeddings()(before_N), hidden_NE)
         loss, hits = self._teach(state_NE, ids_NT, target_NT)
         self._count(1, hits, k_N)
         # The head re-ranks what the mask alone finds probable, so that must be trained too; a sample of them is enough.
         few = torch.randperm(len(k_N))[: max(1, round(len(k_N) * self.marginal_share))].to(k_N.device)
         alone, hits = self._teach(hidden_NE[few], ids_NT[few], target_NT[few])
         self._count(0, hits, k_N[few])
-        return loss / len(k_N) + self.marginal_share * alone / len(few)
+        return loss + self.marginal_share * alone * (len(k_N) / len(few))
 
     def _teach(self, state_NE: Tensor, ids_NT: Tensor, target_NT: Tensor) -> tuple[Tensor, Tensor]:
-        return TeacherLoss.apply(state_NE, self.base.get_output_embeddings().weight, ids_NT, target_NT)
+        return TeacherLoss.apply(state_NE, self.vocabulary, ids_NT, target_NT)
 
     def _count(self, kind: int, hits: Tensor, k_N: Tensor) -> None:
-        self.hits[kind].index_add_(0, k_N.cpu(), hits.float().cpu())
-        self.seen[kind].index_add_(0, k_N.cpu(), torch.ones(len(k_N)))
+        device = self.hits.device  # that of the masks' first count on: nothing is read back from a GPU in a step
+        if device != hits.device:
+            self.hits, self.seen = self.hits.to(hits.device), self.seen.to(hits.device)
+        self.hits[kind].index_add_(0, k_N, hits.float())
+        self.seen[kind].index_add_(0, k_N, torch.ones_like(k_N, dtype=torch.float32))
+
+
+def _norm(norm: Any, x_CE: Tensor) -> Tensor:
+    return functional.rms_norm(x_CE, norm.weight.shape, norm.weight, norm.variance_epsilon)
+
+
+def _places(anchors: Tensor, counts: Tensor, masks: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Of each computed mask: its row, its number k in the group, and the position k places behind the anchor [N]."""
+    index = (torch.arange(masks, device=anchors.device) < counts[..., None]).flatten().nonzero()[:, 0]
+    k = index % masks
+    return index // (anchors.shape[1] * masks), k, anchors.flatten()[index // masks] + k
 
 
 @torch.no_grad()
-def _targets(teacher_NE: Tensor, vocabulary_VE: Tensor, next_N: Tensor) -> tuple[Tensor, Tensor]:
-    """The base's most probable tokens with their probabilities, and last the token that was written, with 0.5."""
-    ids, target = [], []
+def _candidates(teacher_NE: Tensor, vocabulary_VE: Tensor) -> tuple[Tensor, Tensor]:
+    """The base's most probable tokens [N, T] and their probabilities."""
+    ids, mass = [], []
     for part in teacher_NE.split(_loss_rows(teacher_NE)):
-        logits = (part @ vocabulary_VE.t()).float()
-        best, index = logits.topk(TEACHER_CANDIDATES)
+        best, index = (part @ vocabulary_VE.t()).log_softmax(-1, dtype=torch.float32).topk(TEACHER_CANDIDATES)
         ids.append(index)
-        target.append((best - logits.logsumexp(-1, keepdim=True)).exp())
-    half = torch.full((len(next_N), 1), 0.5, device=next_N.device)
-    return torch.cat((torch.cat(ids), next_N[:, None]), 1), torch.cat((torch.cat(target), half), 1)
+        mass.append(best.exp_())
+    return torch.cat(ids), torch.cat(mass)
 
 
-def _attend(
-    attention: Any,
-    normed_NE: Tensor,
-    rotary: tuple[Tensor, Tensor],
-    index_N: Tensor,
-    clean_RGLD: tuple[Tensor, Tensor],
-    bias_RAL: Tensor,
-    own_KK: Tensor,
-) -> Tensor:
-    """The masks' attention [N, H * D] over the keys and values of the real tokens and of their own group."""
-    size = attention.head_dim
-    rows, count, _ = bias_RAL.shape
-    masks = len(own_KK)
-    keys_RGLD, values_RGLD = clean_RGLD
-    groups = keys_RGLD.shape[1]
-    projections = attention.q_proj, attention.k_proj, attention.v_proj
-    queries_NHD, keys_NGD, values_NGD = (linear(normed_NE).unflatten(-1, (-1, size)) for linear in projections)
-    queries_NHD, keys_NGD = apply_rotary_pos_emb(queries_NHD, keys_NGD, *rotary)
-    share = queries_NHD.shape[1] // groups
+class _Causal:
+    """Attention of R padded sequences among their own real tokens; keeps keys and values [R, G, L, D] of each layer."""
 
-    def spread(x: Tensor) -> Tensor:
-        """From the computed masks [N, …] to the grid of all of them [R, A, K, …]."""
-        grid = x.new_zeros(rows * count * masks, *x.shape[1:]).index_copy(0, index_N, x)
-        return grid.view(rows, count, masks, *x.shape[1:])
+    def __init__(self, rows: int):
+        self._rows = rows
+        self.kept: list[tuple[Tensor, Tensor]] = []
 
-    queries = spread(queries_NHD).unflatten(3, (groups, share)).permute(0, 3, 4, 1, 2, 5)  # [R, G, S, A, K, D]
-    keys, values = (spread(x).permute(0, 3, 1, 2, 4)[:, :, None] for x in (keys_NGD, values_NGD))  # [R, G, 1, A, K, D]
-    queries = queries * size**-0.5
-    flat = queries.flatten(2, 4)  # [R, G, S * A * K, D]
-    scores = (flat @ keys_RGLD.transpose(2, 3)).float().view(*queries.shape[:5], -1) + bias_RAL[:, None, None, :, None]
-    own = (queries @ keys.transpose(4, 5)).float() + own_KK
-    weights = torch.cat((scores, own), -1).softmax(-1).to(queries.dtype)
-    far, near = weights.split((keys_RGLD.shape[2], masks), -1)
-    found = (far.flatten(2, 4) @ values_RGLD).view_as(queries) + near @ values
-    return found.permute(0, 3, 4, 1, 2, 5).flatten(0, 2).index_select(0, index_N).flatten(1)
+    def __call__(self, number: int, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+        sequences = (x.unflatten(0, (self._rows, -1)).transpose(1, 2) for x in (queries, keys, values))
+        queries, keys, values = sequences
+        self.kept.append((keys, values))
+        grid = queries.unflatten(1, (keys.shape[1], -1)) * queries.shape[-1] ** -0.5  # [R, G, S, L, D]
+        length = keys.shape[2]
+        # Padding is on the right, so no real token sees it. (The fused kernel's backward pass is slow on a CPU.)
+        scores = (grid.flatten(2, 3) @ keys.transpose(2, 3)).view(*grid.shape[:4], length)
+        unseen = torch.full((length, length), -torch.inf, device=keys.device, dtype=keys.dtype).triu_(1)
+        weights = (scores + unseen).softmax(-1)
+        found = (weights.flatten(2, 3) @ values).view_as(grid).flatten(1, 2)
+        return found.transpose(1, 2).flatten(2).flatten(0, 1)
+
+
+class _Groups:
+    """Attention of masks: to the real tokens up to their anchor, and in their group to those before and themselves.
+
+    The real tokens are the first columns of the same pass, or those whose keys and values `clean` has.
+    """
+
+    def __init__(self, rows: int, anchors: Tensor, index_N: Tensor, masks: int):
+        self.clean: list[tuple[Tensor, Tensor]] | None = None
+        self._rows, self._anchors, self._index_N, self._masks = rows, anchors, index_N, masks
+        self._own_KK = torch.full((masks, masks), -torch.inf, device=anchors.device).triu_(1)
+
+    def __call__(self, number: int, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+        if self.clean is not None:
+            return self._attend(queries, keys, values, *self.clean[number])
+        real = len(queries) - len(self._index_N)
+        causal = _Causal(self._rows)
+        found = causal(number, queries[:real], keys[:real], values[:real])
+        return torch.cat((found, self._attend(queries[real:], keys[real:], values[real:], *causal.kept[0])))
+
+    def _attend(self, queries: Tensor, keys: Tensor, values: Tensor, clean_RGLD: Tensor, values_RGLD: Tensor) -> Tensor:
+        """[N, H * D]."""
+        rows, count = self._anchors.shape
+        groups, length, size = clean_RGLD.shape[1:]
+        share = queries.shape[1] // groups
+
+        def spread(x: Tensor) -> Tensor:
+            """From the computed masks [N, …] to the grid of all of them [R, A, K, …]."""
+            grid = x.new_zeros(rows * count * self._masks, *x.shape[1:]).index_copy(0, self._index_N, x)
+            return grid.view(rows, count, self._masks, *x.shape[1:])
+
+        grid = (
+            spread(queries * size**-0.5).unflatten(3, (groups, share)).permute(0, 3, 4, 1, 2, 5)
+        )  # [R, G, S, A, K, D]
+        own_keys, own_values = (spread(x).permute(0, 3, 1, 2, 4)[:, :, None] for x in (keys, values))
+        past = torch.arange(length, device=grid.device) > self._anchors[..., None]
+        bias_RAL = torch.zeros_like(past, dtype=torch.float32).masked_fill_(past, -torch.inf)
+        far = (grid.flatten(2, 4) @ clean_RGLD.transpose(2, 3)).float().view(*grid.shape[:5], length)
+        near = (grid @ own_keys.transpose(4, 5)).float() + self._own_KK
+        weights = torch.cat((far + bias_RAL[:, None, None, :, None], near), -1).softmax(-1).to(grid.dtype)
+        far, near = weights.split((length, self._masks), -1)
+        found = (far.flatten(2, 4) @ values_RGLD).view_as(grid) + near @ own_values
+        return found.permute(0, 3, 4, 1, 2, 5).flatten(0, 2).index_select(0, self._index_N).flatten(1)

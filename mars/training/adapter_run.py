@@ -3,25 +3,47 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import torch
+from peft import LoraConfig
 from safetensors.torch import load_file, save_file
 from torch.optim.lr_scheduler import LambdaLR
 from transformers import PreTrainedModel, PreTrainedTokenizerBase, set_seed
 
-from mars.checkpoint.adapter import MASKS_FILE, PHRASES_FILE, WEIGHTS_FILE, is_adapter, write_phrases
+from mars.chat import end_of_turn
+from mars.checkpoint.adapter import (
+    MASKS_FILE,
+    PHRASES_FILE,
+    WEIGHTS_FILE,
+    find_base,
+    is_adapter,
+    load_adapter,
+    merge,
+    write_phrases,
+)
 from mars.checkpoint.converted import known_fingerprint
-from mars.checkpoint.sources import RECORD_FILE, locate
+from mars.checkpoint.sources import RECORD_FILE, adapter_base, locate
 from mars.checkpoint.weights import load_model, load_tokenizer, read_config
+from mars.engine.adapter import LINEARS, Adapter
 from mars.phrases import count_phrases
 from mars.provenance import provenance
-from mars.training.adapter import AdapterModel, AnchorCollator, AnswerCollator, Conversation, encode_conversation
+from mars.training.adapter import SCALE, AdapterModel, AnchorCollator, AnswerCollator
+from mars.training.data import Conversation, encode_conversation, read_chats
 from mars.training.settings import AdapterSettings
-from mars.training.trainer import BETAS, ENDLESS_EPOCHS, MixedLengthTrainer, Pace, last_saved_step, training_arguments
+from mars.training.trainer import (
+    BETAS,
+    ENDLESS_EPOCHS,
+    MixedLengthTrainer,
+    NumberedConversations,
+    Pace,
+    last_saved_step,
+    training_arguments,
+)
 
 LEAST_ANSWER = 4
 
@@ -41,9 +63,25 @@ class AdapterTrainer(MixedLengthTrainer):
         self.lr_scheduler = LambdaLR(optimizer or self.optimizer, lambda _: pace.factor)
         return self.lr_scheduler
 
-    def compute_loss(self, model: torch.nn.Module, inputs: dict[str, Any], **_: Any) -> Any:
-        """The mean over the masks of this process's batch."""
-        return model(**inputs)["loss"] / self.args.gradient_accumulation_steps
+    def _get_num_items_in_batch(self, batch_samples: list[dict[str, torch.Tensor]], device: torch.device) -> Any:
+        """Masks and anchors of a whole optimizer step [2], over all its forward passes and processes."""
+        totals = torch.zeros(2, device=device)
+        for batch in batch_samples:
+            totals += torch.stack((batch["counts"].sum(), (batch["counts"] > 0).sum())).to(device)
+        processes = self.accelerator.num_processes
+        return self.accelerator.gather(totals[None]).sum(0) / processes if processes > 1 else totals
+
+    def compute_loss(
+        self, model: torch.nn.Module, inputs: dict[str, Any], num_items_in_batch: Any = None, **_: Any
+    ) -> Any:
+        """The mean over the masks of the step, and over its anchors: the same however the step is accumulated."""
+        losses = model(**inputs)
+        masks, anchors = (
+            self._get_num_items_in_batch([inputs], self.args.device)
+            if num_items_in_batch is None
+            else num_items_in_batch
+        )
+        return losses.get("mask_loss", 0.0) / masks + losses.get("clean_loss", 0.0) / anchors
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: torch.nn.Module | None = None) -> None:
         saved = load_file(Path(resume_from_checkpoint) / "model.safetensors")
@@ -69,14 +107,14 @@ def train_adapter(settings: AdapterSettings, command: str) -> Path:
         ValueError: bad settings, data or base, in one sentence.
     """
     set_seed(settings.seed)
-    base, tokenizer, origin = load_base(settings.base)
-    conversations = read_data(settings, tokenizer)
-    shape = {name: getattr(settings, name) for name in ("masks", "rank", "head", "mode", "sft_loss")}
+    base, tokenizer, origin, before = load_base(settings.base)
+    conversations, lost = read_data(settings, tokenizer, int(base.config.max_position_embeddings))
+    shape = {name: getattr(settings, name) for name in ("masks", "rank", "head", "mode", "sft_loss", "hard_share")}
     model = AdapterModel(base, **shape)
     if settings.start is not None:
         load_trained(model, Path(settings.start))
     work = Path(settings.output) / "work"
-    last = last_saved_step(work) if settings.resume else None
+    last = last_saved_step(work, settings) if settings.resume else None
     pace = Pace(settings.minutes, settings.warmup_share, settings.pause_after) if settings.minutes else None
     trainer = AdapterTrainer(
         pace,
@@ -89,8 +127,8 @@ def train_adapter(settings: AdapterSettings, command: str) -> Path:
             adam_beta2=BETAS[1],
             logging_steps=10,
         ),
-        train_dataset=conversations,
-        data_collator=collator(settings, int(tokenizer.eos_token_id)),
+        train_dataset=NumberedConversations(conversations),
+        data_collator=collator(settings, end_of_turn(tokenizer)[-1]),
     )
     begin = time.perf_counter()
     result = trainer.train(resume_from_checkpoint=last)
@@ -98,8 +136,12 @@ def train_adapter(settings: AdapterSettings, command: str) -> Path:
         arguments = trainer.args
         measured = {
             "conversations": len(conversations),
-            "examples": result.global_step
-            * (arguments.per_device_train_batch_size * arguments.gradient_accumulation_steps * arguments.world_size),
+            **lost,
+            "examples": examples_seen(
+                result.global_step,
+                arguments.per_device_train_batch_size * arguments.gradient_accumulation_steps * arguments.world_size,
+                len(conversations),
+            ),
             "answer_tokens": sum(end - first for c in conversations for first, end in c.answers),
             "steps": result.global_step,
             "processes": arguments.world_size,
@@ -107,8 +149,14 @@ def train_adapter(settings: AdapterSettings, command: str) -> Path:
             "resumed": settings.resume,
             "log": trainer.state.log_history,
         }
-        save_adapter(model, settings, origin, measured, provenance(command, str(arguments.device)))
+        save_adapter(model, settings, origin, measured, provenance(command, str(arguments.device)), before)
     return Path(settings.output)
+
+
+def examples_seen(steps: int, batch: int, conversations: int) -> int:
+    """How many examples that many steps read; the last step of an epoch has what is left."""
+    epochs, more = divmod(steps, -(-conversations // batch))
+    return epochs * conversations + min(more * batch, conversations)
 
 
 def count(settings: AdapterSettings) -> int:
@@ -120,7 +168,7 @@ def count(settings: AdapterSettings) -> int:
     if not is_adapter(Path(settings.output)):
         raise ValueError(f"{settings.output} holds no adapter: give the folder of one")
     folder, _ = locate(settings.base)
-    conversations = read_data(settings, load_tokenizer(folder))
+    conversations, _ = read_data(settings, load_tokenizer(folder), settings.max_length)
     phrases = count_phrases((one.ids, *span) for one in conversations for span in one.answers)
     write_phrases(phrases, Path(settings.output) / PHRASES_FILE)
     return len(phrases.behind)
@@ -130,42 +178,87 @@ def collator(settings: AdapterSettings, pad_id: int) -> AnchorCollator | AnswerC
     """That of masks, or without any that of plain SFT."""
     if not settings.masks:
         return AnswerCollator(pad_id=pad_id)
-    return AnchorCollator(pad_id=pad_id, masks=settings.masks, anchors=settings.anchors, keep=settings.keep)
+    return AnchorCollator(
+        pad_id=pad_id, masks=settings.masks, anchors=settings.anchors, keep=settings.keep, seed=settings.seed
+    )
 
 
-def load_base(source: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase, dict[str, Any]]:
-    """The base in bfloat16 with its tokenizer, and how the record names it."""
-    folder, _ = locate(source)
-    model_type, config = read_config(folder)
-    model = load_model(folder, model_type, config, torch.bfloat16)
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    return model.to(device), load_tokenizer(folder), {"name": source, "fingerprint": known_fingerprint(folder)}
+def load_base(source: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase, dict[str, Any], Adapter | None]:
+    """The base in bfloat16 with its tokenizer, how the record names it, and the adapter that was merged into it.
 
-
-def read_data(settings: AdapterSettings, tokenizer: PreTrainedTokenizerBase) -> list[Conversation]:
-    """Tokenize the files; answers of fewer than four tokens teach nothing and are left out.
+    An adapter as source, of plain SFT, gives the model that the two make.
 
     Raises:
-        ValueError: names the file and line at fault, or says that nothing is left.
+        ValueError: the adapter has masks of its own.
     """
-    found = []
+    folder, _ = locate(source)
+    before = None
+    home = folder
+    name = source
+    if is_adapter(folder):
+        before = load_adapter(folder)
+        if before.fills_masks:
+            raise ValueError(f"{source} is an adapter with masks: give a model, or an adapter of plain SFT (--masks 0)")
+        home, name = find_base(folder), str(adapter_base(folder))
+    model_type, config = read_config(home)
+    model, tokenizer = (
+        load_model(home, model_type, config, torch.float32 if before else torch.bfloat16),
+        load_tokenizer(home),
+    )
+    if before is not None:
+        merge(model, tokenizer, before)
+        model = model.bfloat16()
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    return model.to(device), tokenizer, {"name": name, "fingerprint": known_fingerprint(home)}, before
+
+
+def stack(pair: dict[str, tuple[torch.Tensor, torch.Tensor]], old: Any) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
+    """One low-rank pair that changes what two do, for each linear layer."""
+    return {
+        name: (
+            torch.cat((a, old[name].a_SI.to(a))) if name in old else a,
+            torch.cat((b, old[name].b_OS.to(b) * (old[name].scale / SCALE)), 1) if name in old else b,
+        )
+        for name, (a, b) in pair.items()
+    }
+
+
+def read_data(
+    settings: AdapterSettings, tokenizer: PreTrainedTokenizerBase, context: int
+) -> tuple[list[Conversation], dict[str, int]]:
+    """Tokenize the files; what is past `max_length`, or the base's context, is cut off.
+
+    Answers of fewer than four tokens teach nothing and are left out.
+
+    Returns the conversations, and how many answers were cut (`answers_cut`), left out for lying behind the limit
+    (`answers_left_out`) or for being short (`answers_short`), and conversations left without any (`left_out`).
+
+    Raises:
+        ValueError: names the file, line and field at fault, or says that nothing is left.
+    """
+    kept: list[Conversation] = []
+    lost = dict.fromkeys(("answers_cut", "answers_left_out", "answers_short", "left_out"), 0)
+    limit = min(settings.max_length, context)
     for source in settings.data:
-        path = Path(source)
-        if not path.is_file():
-            raise ValueError(f"data file {path} does not exist")
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
-            try:
-                data = json.loads(line)
-                messages, ended = data["messages"], bool(data.get("ended", True))
-                conversation = encode_conversation(tokenizer, messages, settings.max_length, ended=ended)
-            except (ValueError, KeyError, TypeError) as error:
-                raise ValueError(f"{path}, line {number}: expected a conversation as `distill` writes it") from error
-            answers = tuple(span for span in conversation.answers if span[1] - span[0] >= LEAST_ANSWER)
+        for chat in read_chats(source):
+            whole = encode_conversation(tokenizer, chat.messages, ended=chat.ended)
+            within = [(first, min(end, limit)) for first, end in whole.answers if first < limit]
+            answers = tuple(span for span in within if span[1] - span[0] >= LEAST_ANSWER)
+            lost["answers_left_out"] += len(whole.answers) - len(within)
+            lost["answers_short"] += len(within) - len(answers)
+            lost["answers_cut"] += sum(end > limit for first, end in whole.answers if (first, limit) in answers)
+            lost["left_out"] += not answers
             if answers:
-                found.append(Conversation(conversation.ids, answers))
-    if not found:
+                kept.append(Conversation(whole.ids[:limit], answers))
+    if not kept:
         raise ValueError("the data files hold no answer of at least four tokens: nothing can be learnt from them")
-    return found
+    if any(lost.values()):
+        sys.stderr.write(
+            f"of the answers, {lost['answers_cut']} end at the limit of {limit} tokens, {lost['answers_left_out']} lie "
+            f"behind it and {lost['answers_short']} have fewer than {LEAST_ANSWER} tokens; {lost['left_out']} "
+            f"conversations are left out, {len(kept)} are kept\n"
+        )
+    return kept, lost
 
 
 def load_trained(model: AdapterModel, folder: Path) -> None:
@@ -190,16 +283,37 @@ def save_adapter(
     origin: dict[str, Any],
     measured: dict[str, Any],
     source: dict[str, Any],
+    before: Adapter | None = None,
 ) -> None:
     """Write the adapter in PEFT's format and bfloat16, masks and head beside it, and the training record.
 
+    `before` is the adapter that the base had already: the two become one on the base's own base.
     Without masks its stage is `sft`, and it has neither masks nor a block size.
     """
     output = Path(settings.output)
-    model.peft.peft_config["default"].base_model_name_or_path = origin["name"]
-    model.peft.save_pretrained(output, save_embedding_layers=False)  # or PEFT asks the Hub
-    weights = output / WEIGHTS_FILE
-    save_file({name: value.bfloat16() for name, value in load_file(weights).items()}, weights, {"format": "pt"})
+    output.mkdir(parents=True, exist_ok=True)
+    pairs = [{name: (pair.a, pair.b) for name, pair in layer.items()} for layer in model.pairs]
+    if before is not None:
+        pairs = [stack(pair, old) for pair, old in zip(pairs, before.layers, strict=True)]
+    rank = pairs[0]["q_proj"][0].shape[0]
+    LoraConfig(
+        base_model_name_or_path=origin["name"],
+        r=rank,
+        lora_alpha=int(SCALE * rank),
+        target_modules=list(LINEARS),
+        lora_dropout=0.0,
+        task_type="CAUSAL_LM",
+        inference_mode=True,
+    ).save_pretrained(str(output))
+    weights = {
+        f"base_model.model.model.layers.{number}.{LINEARS[name]}.{name}.lora_{letter}.weight": half.detach()
+        .bfloat16()
+        .contiguous()
+        for number, layer in enumerate(pairs)
+        for name, pair in layer.items()
+        for letter, half in zip("AB", pair, strict=True)
+    }
+    save_file(weights, output / WEIGHTS_FILE, {"format": "pt"})
     extra: dict[str, torch.Tensor] = {"mask_embeddings": model.mask_embeddings}
     if model.head is not None:
         extra |= {"head.up": model.head.up.weight, "head.down": model.head.down.weight}

@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
-from mars.chat import encode_messages, encode_text
+from mars.chat import encode_messages, encode_text, end_of_turn
+from mars.lines import read_objects
 from mars.tasks import TASKS, sample
 from mars.tasks.base import ANIMALS, CITIES, COLORS, FRUITS, ITEMS, PEOPLE, PLACES, TOOLS, VEGETABLES
 
@@ -22,15 +23,22 @@ _WORDS = (*PEOPLE, *CITIES, *ITEMS, *COLORS, *ANIMALS, *PLACES, *FRUITS, *VEGETA
 _LETTERS = "ABCDEFGH"
 
 
+ROLES = ("system", "user", "assistant")
+Messages = list[dict[str, str]]
+
+
 @dataclass(frozen=True, slots=True)
-class Example:
-    """Token ids of a conversation; the last `response_length` of them are the response, end of turn included."""
+class Conversation:
+    """Token ids, and the spans [first, end) of them that the assistant wrote and that are taught, end of turn included.
+
+    A span that ends before its turn does, since the sequence was cut or the answer never ended, is no whole answer.
+    """
 
     ids: tuple[int, ...]
-    response_length: int
+    answers: tuple[tuple[int, int], ...]
 
 
-def synthetic_conversations(count: int, data_seed: int, drill_share: float = 0.0) -> Iterator[list[dict[str, str]]]:
+def synthetic_conversations(count: int, data_seed: int, drill_share: float = 0.0) -> Iterator[Messages]:
     """`count` conversations: training problems, families in turn, with the share of drills spread evenly among them.
 
     Another `data_seed` gives other conversations.
@@ -47,7 +55,7 @@ def synthetic_conversations(count: int, data_seed: int, drill_share: float = 0.0
         yield [{"role": "user", "content": problem.prompt}, {"role": "assistant", "content": problem.solution}]
 
 
-def drill(seed: int) -> list[dict[str, str]]:
+def drill(seed: int) -> Messages:
     """A recall drill, the same for a seed on any machine: rows of words, numbers and letters, to be said again.
 
     A model trained from scratch on the tasks alone learns arithmetic and wording long before it learns to look a word
@@ -79,63 +87,99 @@ def _cell(rng: Random, index: int) -> str:
     return str(rng.randint(10, 99)) if kind < 0.55 else rng.choice(_WORDS)
 
 
-def read_conversations(path: Path) -> Iterator[list[dict[str, str]]]:
-    """Conversations of a chat JSONL: `{"messages": [{"role": …, "content": …}, …]}` a line, ending with the assistant.
+@dataclass(frozen=True, slots=True)
+class Chat:
+    """A conversation of a file: its turns, whether the last answer ended by itself, and where it stands."""
+
+    messages: Messages
+    ended: bool
+    where: str
+
+
+def read_chats(path: str | Path) -> Iterator[Chat]:
+    """Conversations of a JSONL file: `{"messages": [{"role": …, "content": …}, …]}` a line, of turns that alternate.
+
+    A system turn may come first; the user opens and the assistant ends. A content is text, or parts of which each is
+    text. `"ended": false` says that the last answer was cut off, so that no end of turn is taught behind it.
 
     Raises:
-        ValueError: names the file, the line and what is wrong with it.
+        ValueError: names the file, the line, the field and what is allowed.
     """
-    if not path.is_file():
-        raise ValueError(f"data file {path} does not exist")
-    with path.open(encoding="utf-8") as lines:
-        for number, line in enumerate(lines, start=1):
-            if line.strip():
-                yield _conversation(line, f"{path}, line {number}")
+    for where, line in read_objects(path):
+        turns = line.get("messages")
+        if not isinstance(turns, list):
+            hint = "; rename conversations, from and value of ShareGPT" if "conversations" in line else ""
+            raise ValueError(
+                f'{where}: messages must be a list of {{"role": …, "content": …}}, got {_shown(turns)}{hint}'
+            )
+        messages = [_turn(turn, f"{where}: messages[{number}]") for number, turn in enumerate(turns)]
+        first = int(bool(messages) and messages[0]["role"] == "system")
+        for number, message in enumerate(messages[first:], start=first):
+            wanted = ROLES[1 + (number - first) % 2]
+            if message["role"] != wanted:
+                raise ValueError(
+                    f"{where}: messages[{number}].role must be {wanted!r}, got {message['role']!r}: user and assistant "
+                    "take turns, after a system turn at most, and the user begins"
+                )
+        if len(messages) < 2 or messages[-1]["role"] != "assistant":
+            raise ValueError(f"{where}: messages must end with an assistant's turn, which is what the model learns")
+        ended = line.get("ended", True)
+        if not isinstance(ended, bool):
+            raise ValueError(f"{where}: ended must be true or false, got {_shown(ended)}")
+        yield Chat(messages, ended, where)
 
 
-def _conversation(line: str, where: str) -> list[dict[str, str]]:
-    try:
-        messages = json.loads(line).get("messages")
-    except (ValueError, AttributeError):
-        messages = None
-    if not isinstance(messages, list) or len(messages) < 2 or not all(map(_is_turn, messages)):
-        raise ValueError(f'{where}: expected {{"messages": [{{"role": …, "content": …}}, …]}} with at least two turns')
-    if messages[-1]["role"] != "assistant":
-        raise ValueError(f"{where}: the last turn must be the assistant's, got {messages[-1]['role']!r}")
-    return messages
+def _turn(turn: Any, where: str) -> dict[str, str]:
+    if not isinstance(turn, dict):
+        raise ValueError(f'{where} must be {{"role": …, "content": …}}, got {_shown(turn)}')
+    role, content = turn.get("role"), turn.get("content")
+    if role not in ROLES:
+        raise ValueError(f"{where}.role must be one of {', '.join(ROLES)}, got {_shown(role)}")
+    if isinstance(content, list) and all(
+        isinstance(part, dict) and part.get("type") == "text" and isinstance(part.get("text"), str) for part in content
+    ):
+        content = "".join(part["text"] for part in content)
+    if not isinstance(content, str) or not content.strip():
+        raise ValueError(f"{where}.content must be text that is not empty, got {_shown(content)}")
+    return {"role": role, "content": content}
 
 
-def _is_turn(message: Any) -> bool:
-    return isinstance(message, dict) and all(isinstance(message.get(key), str) for key in ("role", "content"))
+def _shown(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 60 else f"{text[:57]}…"
 
 
-def encode_example(
-    tokenizer: PreTrainedTokenizerBase, messages: Sequence[dict[str, str]], max_length: int, where: str = "conversation"
-) -> Example:
-    """Tokenize one conversation; its last turn is the response.
+def encode_conversation(
+    tokenizer: PreTrainedTokenizerBase, messages: Sequence[dict[str, str]], *, ended: bool = True
+) -> Conversation:
+    """Tokenize a conversation; each answer has the template's end behind it, the last one only if it `ended`."""
+    ids: list[int] = []
+    answers: list[tuple[int, int]] = []
+    for number, message in enumerate(messages):
+        if message["role"] != "assistant":
+            continue
+        ids = encode_messages(tokenizer, messages[:number])
+        first = len(ids)
+        ids += encode_text(tokenizer, message["content"])
+        if ended or number < len(messages) - 1:
+            ids += end_of_turn(tokenizer)
+        answers.append((first, len(ids)))
+    return Conversation(tuple(ids), tuple(answers))
+
+
+def encode_example(tokenizer: PreTrainedTokenizerBase, chat: Chat, max_length: int) -> Conversation:
+    """Tokenize one conversation, of which only the last answer is taught.
 
     Raises:
         ValueError: the sequence is longer than `max_length` tokens.
     """
-    prompt = encode_messages(tokenizer, messages[:-1])
-    response = [*encode_text(tokenizer, messages[-1]["content"]), end_of_turn(tokenizer)]
-    length = len(prompt) + len(response)
-    if length > max_length:
+    whole = encode_conversation(tokenizer, chat.messages, ended=chat.ended)
+    if len(whole.ids) > max_length:
         raise ValueError(
-            f"{where} has {length} tokens, over the limit of {max_length}; shorten it or raise --max-length"
+            f"{chat.where} has {len(whole.ids)} tokens, over the limit of {max_length}; shorten it or raise "
+            "--max-length"
         )
-    return Example((*prompt, *response), len(response))
-
-
-def end_of_turn(tokenizer: PreTrainedTokenizerBase) -> int:
-    """The id that ends a response, which also pads the last block.
-
-    Raises:
-        ValueError: the tokenizer has no end-of-sequence token.
-    """
-    if tokenizer.eos_token_id is None:
-        raise ValueError("the tokenizer has no end-of-sequence token; set eos_token in tokenizer_config.json")
-    return int(tokenizer.eos_token_id)
+    return Conversation(whole.ids, whole.answers[-1:])
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +195,7 @@ class Collator:
     block_size: int = 1
     shift: int = 1
 
-    def __call__(self, examples: Sequence[Example]) -> dict[str, Tensor]:
+    def __call__(self, examples: Sequence[Conversation]) -> dict[str, Tensor]:
         blocks = [-(-len(example.ids) // self.block_size) for example in examples]
         length = max(blocks) * self.block_size
         input_ids = torch.full((len(examples), length), self.end_id)
@@ -159,7 +203,7 @@ class Collator:
         for row, example in enumerate(examples):
             ids = torch.tensor(example.ids)
             input_ids[row, : len(ids)] = ids
-            first = len(ids) - example.response_length
+            first = example.answers[0][0]
             last = blocks[row] * self.block_size
             labels[row, first - self.shift : last - self.shift] = input_ids[row, first:last]
         return {"input_ids": input_ids, "labels": labels}

@@ -20,9 +20,9 @@ from mars.chat import encode_messages, encode_text
 from mars.checkpoint import Checkpoint
 from mars.config import DecodingSettings
 from mars.decoding.service import Service
+from mars.lines import read_lines, read_objects
+from mars.training.data import Messages, read_chats
 from mars.training.settings import DistillSettings
-
-Messages = list[dict[str, str]]
 
 # The first words of a user's turn, so that kinds of request are met that a model left to itself seldom writes.
 # "" leaves the choice to it; what stands here more than once is asked for more often.
@@ -97,20 +97,16 @@ def _from_file(source: str) -> Iterator[Request]:
     path, field = Path(source), "prompt"
     if not path.is_file() and ":" in source:
         path, field = Path(source.rpartition(":")[0]), source.rpartition(":")[2]
-    if not path.is_file():
-        raise ValueError(f"prompt file {source} does not exist")
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines()):
-        if not line.strip():
-            continue
-        text: Any = line
-        if path.suffix == ".jsonl":
-            try:
-                text = json.loads(line)[field]
-            except (ValueError, KeyError, TypeError):
-                text = None
+    if path.suffix == ".jsonl":
+        for where, line in read_objects(path):
+            text = line.get(field)
             if not isinstance(text, str) or not text.strip():
-                raise ValueError(f"{path}, line {number + 1}: expected an object with the text {field!r}")
-        yield Request(f"{path.stem}:{number}", number, text.strip())
+                raise ValueError(f"{where}: {field} must be text that is not empty")
+            number = int(where.rpartition(" ")[2]) - 1
+            yield Request(f"{path.stem}:{number}", number, text.strip())
+    else:
+        for number, text in read_lines(path):
+            yield Request(f"{path.stem}:{number - 1}", number - 1, text.strip())
 
 
 class Writer:
@@ -193,7 +189,7 @@ def distill(checkpoint: Checkpoint, settings: DistillSettings) -> int:
     skipped = output.with_name(output.name + ".skipped")
     output.parent.mkdir(parents=True, exist_ok=True)
     done, seen = read_done(output)
-    done |= set(skipped.read_text().split("\n")) if skipped.is_file() else set()
+    done |= {name for _, name in read_lines(skipped)} if skipped.is_file() else set()
     writer, lock = Writer(checkpoint, settings), threading.Lock()
 
     def one(request: Request) -> None:
@@ -216,19 +212,15 @@ def distill(checkpoint: Checkpoint, settings: DistillSettings) -> int:
 
 
 def read_done(output: Path) -> tuple[set[str], set[str]]:
-    """Names and first prompts of the lines that `output` holds; a half-written last line is cut off."""
-    names: set[str] = set()
-    prompts: set[str] = set()
+    """Names and first prompts of the lines that `output` holds; a half-written last line is cut off.
+
+    Raises:
+        ValueError: names a line that is no finished conversation.
+    """
     if not output.is_file():
-        return names, prompts
-    whole = []
-    for line in output.read_text(encoding="utf-8").splitlines():
-        try:
-            data = json.loads(line)
-            names.add(data["name"])
-            prompts.add(data["messages"][0]["content"])
-        except (ValueError, KeyError, TypeError, IndexError):
-            continue
-        whole.append(line + "\n")
-    output.write_text("".join(whole), encoding="utf-8")
-    return names, prompts
+        return set(), set()
+    whole, end, _ = output.read_bytes().rpartition(b"\n")
+    with output.open("r+b") as file:
+        file.truncate(len(whole) + len(end))
+    chats = [(line.get("name"), chat) for (_, line), chat in zip(read_objects(output), read_chats(output), strict=True)]
+    return {str(name) for name, _ in chats}, {chat.messages[0]["content"] for _, chat in chats}

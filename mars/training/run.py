@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -11,14 +12,15 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase, set_seed
 
+from mars.chat import end_of_turn
 from mars.checkpoint.sources import RECORD_FILE
 from mars.provenance import provenance
 from mars.training.data import (
+    Chat,
     Collator,
-    Example,
+    Conversation,
     encode_example,
-    end_of_turn,
-    read_conversations,
+    read_chats,
     synthetic_conversations,
 )
 from mars.training.objective import Losses, block_diffusion_losses, mars_losses, sft_losses
@@ -78,7 +80,7 @@ def train(settings: TrainingSettings, command: str) -> Path:
     mask_token_id = tokenizer.mask_token_id if settings.masks else None
     output = Path(settings.output)
     work = output / "work"
-    last = last_saved_step(work) if settings.resume else None
+    last = last_saved_step(work, settings) if settings.resume else None
     trainer = StageTrainer(
         settings,
         mask_token_id,
@@ -93,7 +95,7 @@ def train(settings: TrainingSettings, command: str) -> Path:
         train_dataset=examples,
         optimizers=(make_optimizer(settings.optimizer, model, settings.learning_rate, settings.weight_decay), None),
         data_collator=Collator(
-            end_of_turn(tokenizer),
+            end_of_turn(tokenizer)[-1],
             settings.block_size if settings.masks else 1,
             shift=0 if settings.stage == "block_diffusion" else 1,
         ),
@@ -119,7 +121,7 @@ def train(settings: TrainingSettings, command: str) -> Path:
     return output
 
 
-def load_examples(settings: TrainingSettings, tokenizer: PreTrainedTokenizerBase, context: int) -> list[Example]:
+def load_examples(settings: TrainingSettings, tokenizer: PreTrainedTokenizerBase, context: int) -> list[Conversation]:
     """Tokenize the data of a stage.
 
     Raises:
@@ -128,13 +130,11 @@ def load_examples(settings: TrainingSettings, tokenizer: PreTrainedTokenizerBase
     if settings.max_length > context:
         raise ValueError(f"max_length must be <= the model's context of {context} tokens, got {settings.max_length}")
     if settings.data is None:
-        conversations = synthetic_conversations(settings.examples, settings.data_seed, settings.drill_share)
+        made = synthetic_conversations(settings.examples, settings.data_seed, settings.drill_share)
+        chats: Iterable[Chat] = (Chat(messages, True, f"problem {n}") for n, messages in enumerate(made, start=1))
     else:
-        conversations = read_conversations(Path(settings.data))
-    examples = [
-        encode_example(tokenizer, messages, settings.max_length, f"conversation {number}")
-        for number, messages in enumerate(conversations, start=1)
-    ]
+        chats = read_chats(settings.data)
+    examples = [encode_example(tokenizer, chat, settings.max_length) for chat in chats]
     if not examples:
         raise ValueError(f"data file {settings.data} holds no conversation; at least one is needed")
     return examples

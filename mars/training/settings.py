@@ -146,6 +146,7 @@ class AdapterSettings:
     block_size: int | None = None
     rank: int = 16
     head: bool = True
+    hard_share: float = 1.0
     start: str | None = None
     anchors: int = 64
     keep: float = 0.8

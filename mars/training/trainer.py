@@ -14,9 +14,10 @@ from typing import Any
 import torch
 from torch import nn
 from torch.optim import AdamW, Muon, Optimizer
-from torch.utils.data import Sampler
+from torch.utils.data import Dataset, Sampler
 from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
+from mars.training.data import Conversation
 from mars.training.settings import AdapterSettings, TrainingSettings
 
 BATCHES_PER_BUCKET = 80
@@ -33,10 +34,11 @@ class MixedLengthBatches(Sampler[int]):
 
     Sorting by length sorts by family, and steps whose examples are all of one family learn slower (docs/log.md). So
     this does not use the Trainer's own grouping, in which neighbouring batches are alike. The order depends on the seed
-    and the epoch alone.
+    and the epoch alone. If `numbered`, indices go on over the epochs: example i is i + n in the second one.
     """
 
-    def __init__(self, lengths: Sequence[int], batch_size: int, seed: int) -> None:
+    def __init__(self, lengths: Sequence[int], batch_size: int, seed: int, *, numbered: bool = False) -> None:
+        self._numbered = numbered
         self._lengths = lengths
         self._batch_size = batch_size
         self._seed = seed
@@ -59,15 +61,31 @@ class MixedLengthBatches(Sampler[int]):
             batches = [bucket[start : start + self._batch_size] for start in range(0, len(bucket), self._batch_size)]
             last = batches.pop() if len(batches[-1]) < self._batch_size else []
             rng.shuffle(batches)
-            yield from (index for batch in [*batches, last] for index in batch)
+            past = self._epoch * len(order) if self._numbered else 0
+            yield from (past + index for batch in [*batches, last] for index in batch)
+
+
+class NumberedConversations(Dataset[tuple[int, Conversation]]):
+    """Conversations, each with a number that it has in no other epoch."""
+
+    def __init__(self, conversations: Sequence[Conversation]) -> None:
+        self.conversations = conversations
+
+    def __len__(self) -> int:
+        return len(self.conversations)
+
+    def __getitem__(self, number: int) -> tuple[int, Conversation]:
+        return number, self.conversations[number % len(self.conversations)]
 
 
 class MixedLengthTrainer(Trainer):
     """A Trainer that reads its examples, each with `ids`, in batches of similar lengths."""
 
     def _get_train_sampler(self, train_dataset: Any = None) -> MixedLengthBatches:
-        lengths = [len(example.ids) for example in self.train_dataset]
-        return MixedLengthBatches(lengths, self.args.per_device_train_batch_size, self.args.seed)
+        data: Any = self.train_dataset
+        numbered = isinstance(data, NumberedConversations)
+        lengths = [len(example.ids) for example in (data.conversations if numbered else data)]
+        return MixedLengthBatches(lengths, self.args.per_device_train_batch_size, self.args.seed, numbered=numbered)
 
 
 def training_arguments(settings: TrainingSettings | AdapterSettings, work: Path, **others: Any) -> TrainingArguments:
@@ -92,18 +110,24 @@ def training_arguments(settings: TrainingSettings | AdapterSettings, work: Path,
     )
 
 
-def last_saved_step(work: Path) -> str:
+def last_saved_step(work: Path, settings: TrainingSettings | AdapterSettings) -> str:
     """The newest folder that the Trainer finished writing: its state file comes last, so a kill cannot fake it.
 
     Raises:
-        ValueError: there is none.
+        ValueError: there is none, or its steps were of another size.
     """
     saved = {int(state.parent.name.rpartition("-")[2]): state for state in work.glob("checkpoint-*/trainer_state.json")}
     for step in sorted(saved, reverse=True):
         try:
-            json.loads(saved[step].read_text())
+            state = json.loads(saved[step].read_text())
         except ValueError:
             continue
+        size = settings.batch_size
+        if state.get("train_batch_size", size) != size:
+            raise ValueError(
+                f"batch_size must be {state['train_batch_size']} as before, got {size}: with another one the resumed "
+                "steps would be others; start anew, or from the saved step"
+            )
         return str(saved[step].parent)
     raise ValueError(f"nothing to resume: {work} holds no saved step; run without --resume")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import subprocess
@@ -11,24 +12,20 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from torch.nn import functional
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast, TrainingArguments
 
 from analysis.sweeps.models import describe
 from mars.checkpoint import load_checkpoint
 from mars.config import DecodingSettings
 from mars.decoding import DECODERS
 from mars.engine import ModelEngine
+from mars.engine.adapter import linear_of
 from mars.metrics import output_ids
 from mars.training.__main__ import main
-from mars.training.adapter import (
-    AdapterModel,
-    AnchorCollator,
-    AnswerCollator,
-    Conversation,
-    TeacherLoss,
-    encode_conversation,
-)
-from mars.training.settings import AdapterSettings
+from mars.training.adapter import SCALE, AdapterModel, AnchorCollator, AnswerCollator, TeacherLoss
+from mars.training.adapter_run import AdapterTrainer, examples_seen
+from mars.training.data import Conversation, encode_conversation
+from mars.training.settings import AdapterSettings, Mode
 from mars.training.trainer import Pace
 
 
@@ -52,12 +49,16 @@ def _llama(vocabulary: int) -> LlamaForCausalLM:
 
 @pytest.fixture
 def model(one_thread: None) -> AdapterModel:
-    """An adapter whose LoRA and head already do something, on a random base in float32."""
-    model = AdapterModel(_llama(96), masks=3, rank=2, head=True)
+    """An adapter with a head on a random base in float32."""
+    return doing(AdapterModel(_llama(96), masks=3, rank=2, head=True))
+
+
+def doing(model: AdapterModel) -> AdapterModel:
+    """Lets its LoRA and head already do something."""
     torch.manual_seed(4)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            if "lora_B" in name or "down" in name:
+            if name.endswith(".b") or "head.down" in name:
                 parameter.normal_(0, 0.2)
     return model
 
@@ -69,12 +70,11 @@ def test_a_conversation_knows_what_the_assistant_wrote(tiny_tokenizer: PreTraine
         {"role": "user", "content": "Why?"},
         {"role": "assistant", "content": "3 + 4 = 7"},
     ]
-    found = encode_conversation(tiny_tokenizer, turns, 200)
+    found = encode_conversation(tiny_tokenizer, turns)
     texts = [tiny_tokenizer.decode(found.ids[first:end]) for first, end in found.answers]
     assert texts == ["7<|im_end|>", "3 + 4 = 7<|im_end|>"]
-    unfinished = encode_conversation(tiny_tokenizer, turns, 200, ended=False)
+    unfinished = encode_conversation(tiny_tokenizer, turns, ended=False)
     assert unfinished.ids == found.ids[:-1]
-    assert encode_conversation(tiny_tokenizer, turns, 10).answers in ((), ((found.answers[0][0], 10),))
 
 
 def test_masks_stay_within_their_answer() -> None:
@@ -83,8 +83,8 @@ def test_masks_stay_within_their_answer() -> None:
     answers = ((6, 14), (20, 23))
     batch = collate(
         [
-            Conversation(tuple(range(30)), answers),
-            Conversation((1, 2, 3, 4, 5, 6, 7, 8), ((3, 8),)),
+            (0, Conversation(tuple(range(30)), answers)),
+            (1, Conversation((1, 2, 3, 4, 5, 6, 7, 8), ((3, 8),))),
         ]
     )
     assert batch["input_ids"].shape == (2, 30)
@@ -98,7 +98,7 @@ def test_masks_stay_within_their_answer() -> None:
 
 def test_a_batch_has_no_more_anchors_than_it_needs() -> None:
     chat = Conversation(tuple(range(30)), ((6, 14), (20, 23)))  # 7 and 2 tokens that the first mask may predict
-    batch = AnchorCollator(pad_id=0, masks=4, anchors=640, keep=0.7)([chat, chat])
+    batch = AnchorCollator(pad_id=0, masks=4, anchors=640, keep=0.7)([(0, chat), (1, chat)])
     assert batch["anchors"].shape == batch["counts"].shape == (2, 9)
     assert (batch["counts"] > 0).all()
 
@@ -119,44 +119,81 @@ def test_the_loss_and_its_gradient_are_those_of_soft_cross_entropy() -> None:
     assert torch.equal(hits, logits.argmax(-1) == ids[:, -1])
 
 
-def test_masks_read_what_a_plain_forward_pass_lets_them_read(model: AdapterModel) -> None:
-    """The slow twin: PEFT runs one group of masks behind the real tokens' own keys and values."""
-    torch.manual_seed(1)
-    ids = torch.randint(3, 96, (1, 12))
-    anchor, masks = 6, 3
+def adapted(model: AdapterModel) -> LlamaForCausalLM:
+    """The slow twin: a copy of the base with the adapter added to its weights."""
+    twin = copy.deepcopy(model.base)
     with torch.no_grad():
-        with model.peft.disable_adapter():
-            clean = model.base.model(input_ids=ids, use_cache=True)
-        index, _, k, places = model._places(torch.tensor([[anchor]]), torch.tensor([[masks]]))
-        found = model._masks(torch.tensor([[anchor]]), index, k, places, clean.past_key_values)
-        with model.peft.disable_adapter():
-            cache = model.base.model(input_ids=ids[:, : anchor + 1], use_cache=True).past_key_values
-        slow = model.base.model(inputs_embeds=model.mask_embeddings[None], past_key_values=cache).last_hidden_state[0]
-    torch.testing.assert_close(found, slow, atol=1e-4, rtol=1e-4)
+        for layer, pairs in zip(twin.model.layers, model.pairs, strict=True):
+            for name, pair in pairs.items():
+                linear_of(layer, name).weight += SCALE * pair.b @ pair.a
+    return twin
 
 
-def test_groups_do_not_see_each_other(model: AdapterModel) -> None:
+@pytest.mark.parametrize("mode", ["gated", "merged"])
+def test_masks_read_what_a_plain_pass_shows(mode: Mode, one_thread: None) -> None:
+    """One group of masks behind the real tokens' own keys and values, and the real tokens, by `transformers`."""
+    model = doing(AdapterModel(_llama(96), masks=3, rank=2, head=False, mode=mode))
+    twin = adapted(model)
+    torch.manual_seed(1)
+    ids = torch.randint(3, 96, (2, 12))
+    anchors, counts = torch.tensor([[6], [3]]), torch.tensor([[3], [2]])
+    with torch.no_grad():
+        teacher, student, masks = model.hidden(ids, anchors, counts)
+        torch.testing.assert_close(teacher, model.base.model(ids).last_hidden_state.flatten(0, 1), atol=1e-4, rtol=1e-4)
+        reader = model.base if mode == "gated" else twin
+        torch.testing.assert_close(student, reader.model(ids).last_hidden_state.flatten(0, 1), atol=1e-4, rtol=1e-4)
+        slow = []
+        for row, anchor, count in ((0, 6, 3), (1, 3, 2)):
+            cache = reader.model(ids[row : row + 1, : anchor + 1], use_cache=True).past_key_values
+            embeddings = model.mask_embeddings.expand(3, -1)[None, :count]
+            slow.append(twin.model(inputs_embeds=embeddings, past_key_values=cache).last_hidden_state[0])
+    torch.testing.assert_close(masks, torch.cat(slow), atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("mode", ["gated", "merged"])
+def test_groups_do_not_see_each_other(mode: Mode, one_thread: None) -> None:
+    model = doing(AdapterModel(_llama(96), masks=3, rank=2, head=False, mode=mode))
     torch.manual_seed(1)
     ids = torch.randint(3, 96, (2, 14))
     anchors, counts = torch.tensor([[2, 5, 8], [3, 4, 0]]), torch.tensor([[3, 1, 2], [2, 3, 0]])
-
-    def hidden(ids: torch.Tensor, anchors: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
-        with model.peft.disable_adapter():
-            clean = model.base.model(input_ids=ids, use_cache=True)
-        index, _, k, places = model._places(anchors, counts)
-        return model._masks(anchors, index, k, places, clean.past_key_values)
-
     with torch.no_grad():
-        together = hidden(ids, anchors, counts)
+        together = model.hidden(ids, anchors, counts)[2]
         alone = [
-            hidden(
-                ids[row : row + 1], anchors[row : row + 1, group : group + 1], counts[row : row + 1, group : group + 1]
-            )
+            model.hidden(ids[row, None], anchors[row, None, group, None], counts[row, None, group, None])[2]
             for row in range(2)
             for group in range(3)
             if counts[row, group]
         ]
     torch.testing.assert_close(together, torch.cat(alone), atol=1e-5, rtol=1e-5)
+
+
+def _gradients(model: AdapterModel, talks: list[Conversation], batch: int) -> tuple[float, list[torch.Tensor]]:
+    """Loss and gradient of one step of nine examples, as the Trainer accumulates them, `batch` at a time."""
+    collate = AnchorCollator(pad_id=2, masks=3, anchors=4, keep=0.7)
+    parts = [collate([*enumerate(talks)][first : first + batch]) for first in range(0, len(talks), batch)]
+    arguments = TrainingArguments(output_dir="unused", use_cpu=True, report_to="none")
+    trainer = AdapterTrainer(model=model, args=arguments)
+    totals = trainer._get_num_items_in_batch(parts, torch.device("cpu"))
+    model.zero_grad()
+    losses = [trainer.compute_loss(model, part, num_items_in_batch=totals) for part in parts]
+    sum(losses).backward()
+    return float(sum(losses).detach()), [p.grad.clone() for p in model.parameters() if p.requires_grad]
+
+
+def test_the_gradient_does_not_depend_on_accumulation(one_thread: None) -> None:
+    model = doing(AdapterModel(_llama(96), masks=3, rank=2, head=False, mode="merged"))
+    talks = [Conversation(tuple(range(3, 14 + size)), ((4, 11 + size),)) for size in range(9)]
+    whole, gradient = _gradients(model, talks, 9)
+    for batch in (1, 4):
+        loss, parts = _gradients(model, talks, batch)
+        assert loss == pytest.approx(whole, rel=1e-5)
+        for one, other in zip(gradient, parts, strict=True):
+            torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize(("steps", "examples"), [(6, 54), (3, 27), (1, 5), (2, 9), (5, 23)])
+def test_examples_are_counted_as_read(steps: int, examples: int) -> None:
+    assert examples_seen(steps, 9 if steps in (6, 3) else 5, 9) == examples
 
 
 def test_training_leaves_the_base_alone_and_lowers_the_loss(model: AdapterModel) -> None:
@@ -171,7 +208,7 @@ def test_training_leaves_the_base_alone_and_lowers_the_loss(model: AdapterModel)
     losses = []
     for _ in range(12):
         torch.manual_seed(0)
-        loss = model(**batch)["loss"]
+        loss = model(**batch)["mask_loss"] / 18
         loss.backward()
         assert all(p.grad is not None for p in model.parameters() if p.requires_grad)
         optimizer.step()
@@ -185,8 +222,8 @@ def test_training_leaves_the_base_alone_and_lowers_the_loss(model: AdapterModel)
 def test_merged_mode_trains_one_embedding_and_the_real_tokens() -> None:
     model = AdapterModel(_llama(96), masks=3, rank=2, head=False, mode="merged")
     assert model.mask_embeddings.shape == (1, 32)
-    loss = model(torch.randint(3, 96, (1, 16)), torch.tensor([[4, 8]]), torch.tensor([[3, 2]]))["loss"]
-    loss.backward()
+    losses = model(torch.randint(3, 96, (1, 16)), torch.tensor([[4, 8]]), torch.tensor([[3, 2]]))
+    sum(losses.values()).backward()
     assert all(p.grad is not None for p in model.parameters() if p.requires_grad)
 
 
@@ -197,11 +234,11 @@ def _merged_loss(*, sft_loss: bool) -> torch.Tensor:
     torch.manual_seed(4)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            if "lora_B" in name:
+            if name.endswith(".b"):
                 parameter.normal_(0, 0.2)
     torch.manual_seed(1)
     ids = torch.randint(3, 96, (2, 16))
-    loss = model(ids, torch.tensor([[4, 8]] * 2), torch.tensor([[3, 2], [1, 0]]))["loss"]
+    loss = sum(model(ids, torch.tensor([[4, 8]] * 2), torch.tensor([[3, 2], [1, 0]])).values())
     loss.backward()
     assert all(p.grad is not None for p in model.parameters() if p.requires_grad)
     return loss.detach()
@@ -213,37 +250,24 @@ def test_without_the_sft_loss_the_masks_train_alone(one_thread: None) -> None:
     assert alone < both - 1
 
 
-def test_plain_sft_is_cross_entropy_to_the_targets_before_each_token(one_thread: None) -> None:
+def test_plain_sft_is_cross_entropy_of_the_answers(one_thread: None) -> None:
     """The slow twin: all logits at once."""
-    from mars.training.adapter import _targets
-
-    model = AdapterModel(_llama(96), masks=0, rank=2, head=False, mode="merged")
-    torch.manual_seed(4)
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            if "lora_B" in name:
-                parameter.normal_(0, 0.2)
+    model = doing(AdapterModel(_llama(96), masks=0, rank=2, head=False, mode="merged"))
     talks = [Conversation(tuple(range(3, 20)), ((5, 9), (12, 17))), Conversation(tuple(range(30, 41)), ((6, 11),))]
-    batch = AnswerCollator(pad_id=2)(talks)
+    batch = AnswerCollator(pad_id=2)([*enumerate(talks)])
     assert batch["anchors"].tolist() == [[4, 5, 6, 7, 11, 12, 13, 14, 15], [5, 6, 7, 8, 9, 0, 0, 0, 0]]
     assert batch["counts"].sum(1).tolist() == [9, 5]
-    loss = model(**batch)["loss"]
+    loss = model(**batch)["clean_loss"]
     loss.backward()
     assert "mask_embeddings" not in model.state_dict()
     assert all(p.grad is not None for p in model.parameters() if p.requires_grad)
-    wanted, tokens = torch.zeros(()), 0
+    twin, wanted = adapted(model), torch.zeros(())
     with torch.no_grad():
         for talk in talks:
             ids = torch.tensor([talk.ids])
-            with model.peft.disable_adapter():
-                teacher = model.base.model(input_ids=ids).last_hidden_state[0]
-            logits = model.base(input_ids=ids).logits[0]
-            for place in (place for first, end in talk.answers for place in range(first - 1, end - 1)):
-                vocabulary = model.base.get_output_embeddings().weight
-                candidates, target = _targets(teacher[place, None], vocabulary, ids[0, place + 1, None])
-                wanted -= (target[0] * logits[place].log_softmax(-1)[candidates[0]]).sum()
-                tokens += 1
-    torch.testing.assert_close(loss.detach(), wanted / tokens, atol=1e-4, rtol=1e-4)
+            log_p = twin(input_ids=ids).logits[0].log_softmax(-1)
+            wanted -= sum(log_p[place - 1, talk.ids[place]] for span in talk.answers for place in range(*span))
+    torch.testing.assert_close(loss.detach(), wanted, atol=1e-3, rtol=1e-4)
 
 
 @pytest.fixture
@@ -407,14 +431,13 @@ def test_wrong_settings_are_refused(tmp_path: Path, capsys: pytest.CaptureFixtur
         AdapterSettings(base="b", data=("d",), output="o", mode="both")  # type: ignore[arg-type]
 
 
-def test_soft_targets_hold_the_teachers_mass() -> None:
-    """Half of the weight of a target is on the token that was written, whatever the base finds probable."""
-    from mars.training.adapter import _targets
-
+@pytest.mark.parametrize("hard_share", [0.0, 0.3, 1.0])
+def test_targets_share_teacher_and_written_token(hard_share: float) -> None:
+    model = AdapterModel(_llama(96), masks=2, rank=2, head=False, mode="merged", hard_share=hard_share)
     torch.manual_seed(0)
-    hidden, vocabulary = torch.randn(3, 8), torch.randn(50, 8)
-    ids, target = _targets(hidden, vocabulary, torch.tensor([4, 5, 6]))
+    teacher, written = torch.randn(3, 32), torch.tensor([4, 5, 6])
+    ids, target = model._targets(teacher, torch.arange(3), written)
     assert ids[:, -1].tolist() == [4, 5, 6]
-    assert target[:, -1].tolist() == [0.5] * 3
-    probabilities = functional.softmax(hidden @ vocabulary.t(), -1)
-    torch.testing.assert_close(target[:, :-1], probabilities.gather(1, ids[:, :-1]))
+    assert target[:, -1].tolist() == pytest.approx([hard_share] * 3)
+    probabilities = functional.softmax(teacher @ model.vocabulary.t(), -1)
+    torch.testing.assert_close(target[:, :-1], (1 - hard_share) * probabilities.gather(1, ids[:, :-1]))

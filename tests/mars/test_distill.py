@@ -32,7 +32,7 @@ def test_prompts_are_read_from_files(prompts: Path, tmp_path: Path) -> None:
     assert [request.prompt for request in found[4:]] == ["Add 4 and 4.", "How many?", "Why?", None, None]
     assert found[-1].opening == OPENINGS[1]
     assert len({request.name for request in found}) == 9
-    with pytest.raises(ValueError, match="expected an object with the text 'prompt'"):
+    with pytest.raises(ValueError, match="line 1: prompt must be text that is not empty"):
         list(requests(DistillSettings(output="o", prompts=(str(prompts),))))
 
 
@@ -56,12 +56,18 @@ def test_answers_are_the_models_own_and_nothing_is_written_twice(
     assert sorted(output.read_text().splitlines()) == sorted(before.splitlines())
 
 
-def test_a_half_written_line_is_cut_off(tmp_path: Path) -> None:
+def test_finished_conversations_stay(tmp_path: Path) -> None:
+    """One with a line separator in its answer too; a half-written last line is cut off."""
     output = tmp_path / "out.jsonl"
-    good = json.dumps({"name": "a:1", "messages": [{"role": "user", "content": "Hi"}], "ended": True})
-    output.write_text(good + "\n" + good[:20])
+    turns = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "one\u2028two"}]
+    good = json.dumps({"name": "a:1", "messages": turns, "ended": True}, ensure_ascii=False)
+    output.write_text(good + "\n" + good[:20], encoding="utf-8")
     assert read_done(output) == ({"a:1"}, {"Hi"})
-    assert output.read_text() == good + "\n"
+    assert output.read_text(encoding="utf-8") == good + "\n"
+    output.write_text("{}\n", encoding="utf-8")
+    with pytest.raises(ValueError, match="line 1: messages must be a list"):
+        read_done(output)
+    assert output.read_text(encoding="utf-8") == "{}\n", "what is not understood is left alone"
 
 
 @pytest.mark.parametrize(
@@ -91,4 +97,4 @@ def test_the_command_says_what_is_missing(
         "no.txt",
     ]
     assert main(command) == 2
-    assert "prompt file no.txt does not exist" in capsys.readouterr().err
+    assert "file no.txt does not exist" in capsys.readouterr().err

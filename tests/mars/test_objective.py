@@ -6,7 +6,7 @@ from torch import Tensor
 from torch.nn import functional
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
-from mars.training.data import IGNORED, Collator, Example
+from mars.training.data import IGNORED, Collator, Conversation
 from mars.training.objective import (
     block_diffusion_losses,
     hide,
@@ -35,23 +35,28 @@ def model() -> Qwen2ForCausalLM:
     return Qwen2ForCausalLM(config).eval()
 
 
+def _example(ids: tuple[int, ...], response: int) -> Conversation:
+    """A conversation whose last tokens are the answer."""
+    return Conversation(ids, ((len(ids) - response, len(ids)),))
+
+
 def batch(block_size: int, shift: int = 1) -> dict[str, Tensor]:
     examples = [
-        Example(tuple(range(1, 14)), 8),
-        Example((7, 3, 9, 9, 2, 4, 1), 3),
+        _example(tuple(range(1, 14)), 8),
+        _example((7, 3, 9, 9, 2, 4, 1), 3),
     ]
     return Collator(END, block_size, shift)(examples)
 
 
 def test_labels_are_shifted_and_the_padding_of_the_last_block_counts() -> None:
-    made = Collator(END, 4)([Example((5, 6, 7, 8, 9), 2), Example((1, 2), 1)])
+    made = Collator(END, 4)([_example((5, 6, 7, 8, 9), 2), _example((1, 2), 1)])
     assert made["input_ids"].tolist() == [[5, 6, 7, 8, 9, END, END, END], [1, 2, END, END, END, END, END, END]]
     x = IGNORED
     assert made["labels"].tolist() == [[x, x, 8, 9, END, END, END, x], [2, END, END, x, x, x, x, x]]
 
 
 def test_labels_without_a_shift_are_at_their_own_place() -> None:
-    examples = [Example((5, 6, 7, 8, 9), 2), Example((1, 2), 1)]
+    examples = [_example((5, 6, 7, 8, 9), 2), _example((1, 2), 1)]
     made = Collator(END, 4, shift=0)(examples)
     x = IGNORED
     assert made["labels"].tolist() == [[x, x, x, 8, 9, END, END, END], [x, 2, END, END, x, x, x, x]]

@@ -10,9 +10,9 @@ import pytest
 from safetensors.torch import load_file
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, Qwen2Config, Qwen2ForCausalLM
 
-from mars.chat import MASK_TOKEN, encode_messages, encode_prompt
+from mars.chat import MASK_TOKEN, encode_prompt
 from mars.training.__main__ import main, parser
-from mars.training.data import encode_example, read_conversations, synthetic_conversations
+from mars.training.data import synthetic_conversations
 from mars.training.run import StageTrainer
 from mars.training.start import add_mask_token, train_tokenizer
 from tests.forked import LIMIT, forked
@@ -165,7 +165,7 @@ def test_a_small_model_from_scratch_takes_the_vocabulary_of_a_checkpoint(
         (["mars", "--checkpoint", "BASE", "--block-size", "5"], "max_length must be a multiple of block_size"),
         (["block-diffusion", "--checkpoint", "BASE", "--block-size", "5"], "must be a multiple of block_size"),
         (["mars", "--checkpoint", "NOWHERE"], "checkpoint NOWHERE is no folder or Hub id"),
-        (["sft", "--checkpoint", "BASE", "--data", "NOWHERE"], "data file NOWHERE does not exist"),
+        (["sft", "--checkpoint", "BASE", "--data", "NOWHERE"], "file NOWHERE does not exist"),
         (["sft", "--checkpoint", "BASE", "--data", "EMPTY"], "holds no conversation"),
         (["sft", "--checkpoint", "BASE", "--max-length", "8"], "over the limit of 8"),
         (["sft", "--checkpoint", "BASE", "--max-length", "4096"], "the model's context of 64 tokens"),
@@ -207,34 +207,6 @@ def test_a_mask_token_is_added_in_a_new_row_or_a_spare_one(base: Path) -> None:
     assert model.get_input_embeddings().num_embeddings == rows + 1
     assert add_mask_token(model, tokenizer) == rows
     assert model.get_input_embeddings().num_embeddings == rows + 1
-
-
-@pytest.mark.parametrize(
-    ("line", "sentence"),
-    [
-        ("{", "expected"),
-        ("[]", "expected"),
-        ('{"messages": "hi"}', "expected"),
-        ('{"messages": [{"role": "user", "content": "a"}]}', "at least two turns"),
-        ('{"messages": [{"role": "user", "content": 1}, {"role": "assistant", "content": "b"}]}', "expected"),
-        ('{"messages": [{"role": "assistant", "content": "a"}, {"role": "user", "content": "b"}]}', "assistant's"),
-    ],
-)
-def test_bad_lines_are_named(line: str, sentence: str, tmp_path: Path) -> None:
-    file = tmp_path / "bad.jsonl"
-    file.write_text('{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}\n' + line)
-    with pytest.raises(ValueError, match="line 2") as error:
-        list(read_conversations(file))
-    assert sentence in str(error.value)
-
-
-def test_only_the_last_turn_is_the_response(base: Path) -> None:
-    tokenizer = AutoTokenizer.from_pretrained(base)
-    turns = [("user", "Say"), ("assistant", "be"), ("user", "as"), ("assistant", "can")]
-    messages = [{"role": role, "content": content} for role, content in turns]
-    example = encode_example(tokenizer, messages, 64)
-    assert tokenizer.decode(example.ids[-example.response_length :]) == "can<|im_end|>"
-    assert list(example.ids[: -example.response_length]) == encode_messages(tokenizer, messages[:-1])
 
 
 def test_control_tokens_in_a_prompt_are_ordinary_text(base: Path) -> None:
