@@ -18,6 +18,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, ClassVar, Final
 
 import torch
+from torch.nn import functional
 
 from mars.acceptance import HostAcceptResult, Read, TopToken, match_prefix, read, threshold_prefix
 from mars.config import DecodingSettings, ScoreName
@@ -364,6 +365,20 @@ class Method(ABC):
         group_RM = _conditional(states, logits_RWV[:, group], ids_RW[:, -1], positions_RW[:, group], batch.sampling)
         return self.read(batch, logits_RWV, offsets_RW, torch.cat((ids_RW, group_RM), 1))
 
+    def read_rows(
+        self, batch: Batch, logits_RWV: torch.Tensor, root_R: torch.Tensor | None, masks: int = 0
+    ) -> tuple[Read, torch.Tensor | None]:
+        """As `read_chain`, but the proposals of each row from its root on, which is column `root_R`, or the first.
+
+        Returns: the proposals and the columns that they were read in, None if that is all of them in order.
+        """
+        if root_R is None:
+            return self.read_chain(batch, logits_RWV, masks), None
+        columns_W = torch.arange(logits_RWV.shape[1], device=logits_RWV.device)
+        found = self.read_chain(batch, logits_RWV, masks, (columns_W - root_R[:, None]).clamp_min(0))
+        index_RW = (columns_W + root_R[:, None]).clamp_max(columns_W[-1])
+        return found.taken(index_RW), index_RW
+
     def read_group(
         self, batch: Batch, logits_RWV: torch.Tensor, columns_RM: torch.Tensor, chain: Read, last_R: torch.Tensor
     ) -> Read:
@@ -431,6 +446,38 @@ def tree_window(batch: Batch, drafts: int, masks: int, mask_token_id: int) -> Wi
     return replace(window, positions_RQ=positions_RQ, sees_RQQ=sees_QQ[None], masks=(drafts + 1) * masks)
 
 
+def plans_of(batch: Batch) -> list[Plan]:
+    """The plan of each row, where all have one."""
+    return [row.plan for row in batch.rows if row.plan is not None]
+
+
+def planned_window(batch: Batch, extra: int, mask_token_id: int) -> Window:
+    """The window of each row's plan, aligned on the right; `extra` columns stand behind the first root."""
+    plans, device = plans_of(batch), batch.length_R.device
+    if not extra:
+        return window_of(batch, 0)
+    ids = [
+        [-1] * (1 + extra - plan.columns) + [draft.token_id for draft in plan.chain] + [mask_token_id] * sum(plan.masks)
+        for plan in plans
+    ]
+    behind_RC = torch.tensor(ids, device=device)  # -1 where there is no column
+    alone = len(plans) == 1 and not batch.static
+    columns_R = torch.tensor([plan.columns for plan in plans], device=device)
+    window = window_of(batch, extra, None if alone else extra + 1 - columns_R)
+    window.ids_RQ[:, -extra:] = torch.where(behind_RC < 0, window.ids_RQ[:, -extra:], behind_RC)
+    if not any(any(plan.masks) for plan in plans):
+        return replace(window, masks=0)
+    trees = [verification_tree(batch.pending, plan.masks, device) for plan in plans]
+    missing = [window.columns - len(depths_Q) for depths_Q, _ in trees]
+    pairs = list(zip(trees, missing, strict=True))
+    depths_RQ = torch.stack([functional.pad(depths_Q, (left, 0)) for (depths_Q, _), left in pairs])
+    sees_RQQ = torch.stack([functional.pad(sees_QQ, (left, 0, left, 0)) for (_, sees_QQ), left in pairs])
+    if any(missing):
+        sees_RQQ |= torch.eye(window.columns, dtype=torch.bool, device=device)
+    positions_RQ = (batch.length_R[:, None] - 1 + depths_RQ).clamp_min_(0)
+    return replace(window, positions_RQ=positions_RQ, sees_RQQ=sees_RQQ)
+
+
 @cache  # there are few of them, and CUDA graphs read them where they lie
 def _regular_tree(pending: int, drafts: int, masks: int, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
     return verification_tree(pending, (masks,) * (drafts + 1), device)
@@ -444,13 +491,10 @@ def group_of(last_R: torch.Tensor, drafts: int, masks: int) -> torch.Tensor:
     return 1 + drafts + masks * last_R[:, None] + torch.arange(masks, device=last_R.device)
 
 
-def drafts_of(plans: Sequence[Plan], most: int, device: torch.device, *, on_the_right: bool = False) -> torch.Tensor:
-    """The drafts of each plan [R, D], D = `most`; shorter plans are filled up with -1, behind or in front."""
-    ids_RD = torch.full((len(plans), most), -1)
-    for ids_D, plan in zip(ids_RD, plans, strict=True):
-        start = most - plan.drafts if on_the_right else 0
-        ids_D[start : start + plan.drafts] = torch.tensor([draft.token_id for draft in plan.chain], dtype=torch.long)
-    return ids_RD.to(device)
+def drafts_of(plans: Sequence[Plan], most: int, device: torch.device) -> torch.Tensor:
+    """The drafts of each plan [R, D], D = `most`; shorter plans are filled up with -1."""
+    ids = [[draft.token_id for draft in plan.chain] + [-1] * (most - plan.drafts) for plan in plans]
+    return torch.tensor(ids, dtype=torch.long, device=device)
 
 
 def slots_of(batch: Batch, extra: int, shift_R: torch.Tensor | None = None) -> torch.Tensor:

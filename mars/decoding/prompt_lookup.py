@@ -12,20 +12,21 @@ Shapes: R rows, D drafts, Q columns, W = D + 1 proposals, V vocabulary.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
 
 from mars.config import DecodingSettings
-from mars.decoding.method import AcceptResult, Batch, Method, Row, drafts_of, window_of
-from mars.decoding.trees import MOST_COLUMNS, PRICE, Expectation, Plan
+from mars.decoding.method import AcceptResult, Batch, Method, Row, drafts_of, planned_window, plans_of
+from mars.decoding.trees import MOST_COLUMNS, PRICE, Expectation
 from mars.engine import Engine
 from mars.engine.window import Window
 from mars.records import Phase, Source
 
 USUAL = Expectation(0)  # it learns nothing, so that a row's passes do not depend on other rows
 ALL = 1e-12  # the price at which every draft that is found is verified
+NO_MASK = -1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,29 +43,18 @@ class PromptLookup(Method):
         return self.drafts + 1
 
     def window(self, batch: Batch) -> Window:
-        plans = [self._plan(row, static=batch.static) for row in batch.rows]
-        extra = self.drafts if batch.static else max(plan.drafts for plan in plans)
-        drafts_RD = drafts_of(plans, extra, batch.length_R.device, on_the_right=True)
-        alone = len(plans) == 1 and not batch.static
-        window = replace(window_of(batch, extra, None if alone else (drafts_RD < 0).sum(1)), masks=0)
-        if extra:
-            window.ids_RQ[:, -extra:] = torch.where(drafts_RD < 0, window.ids_RQ[:, -extra:], drafts_RD)
-        return window
-
-    def _plan(self, row: Row, *, static: bool) -> Plan:
-        most = min(self.drafts, MOST_COLUMNS - 1)
-        row.plan = USUAL.plan((), ALL if static else PRICE, row.room, row.read_copies(), most)
-        return row.plan
+        most, price = min(self.drafts, MOST_COLUMNS - 1), ALL if batch.static else PRICE
+        for row in batch.rows:
+            row.plan = USUAL.plan((), price, row.room, row.read_copies(), most)
+        return planned_window(
+            batch, self.drafts if batch.static else max(plan.drafts for plan in plans_of(batch)), NO_MASK
+        )
 
     def judge(self, batch: Batch, logits_RWV: torch.Tensor) -> AcceptResult:
-        width, device = logits_RWV.shape[1], logits_RWV.device
-        plans = [row.plan for row in batch.rows if row.plan is not None]
-        # Proposals are counted from the root, which stands further right in rows with fewer drafts.
-        missing_R1 = torch.tensor([[width - plan.columns] for plan in plans], device=device)
-        columns_W = torch.arange(width, device=device)
-        found = self.read(batch, logits_RWV, (columns_W - missing_R1).clamp_min(0))
-        path = found.taken((columns_W + missing_R1).clamp_max(width - 1))
-        drafts_RD = drafts_of(plans, width - 1, device)
+        plans, (_, width, _) = plans_of(batch), logits_RWV.shape
+        missing_R = torch.tensor([width - plan.columns for plan in plans], device=logits_RWV.device)
+        path, _ = self.read_rows(batch, logits_RWV, missing_R)
+        drafts_RD = drafts_of(plans, width - 1, logits_RWV.device)
         return AcceptResult(path, batch.matched(path.ids_RW, drafts_RD))
 
     def sources(self, row: Row, threshold: float | None, accepted: int, columns: int) -> Sequence[Source]:

@@ -45,6 +45,8 @@ from mars.decoding.method import (
     drafts_of,
     group_of,
     kernel_for,
+    planned_window,
+    plans_of,
     tree_window,
     window_of,
 )
@@ -60,7 +62,7 @@ from mars.decoding.trees import (
     layout_of,
 )
 from mars.engine import Engine
-from mars.engine.window import Window, verification_tree
+from mars.engine.window import Window
 from mars.phrases import Phrases
 from mars.records import Phase, Source
 
@@ -127,7 +129,10 @@ class SelfSpeculative(Method):
         if self.planned:
             for row in batch.rows:
                 row.plan = self._plan(row, row.expectation or Expectation(self.drafts))
-            return self._tree(batch)
+            widest = max(plan.columns for plan in plans_of(batch))
+            # In static shapes there are few widths.
+            extra = -(-widest // STATIC_STEP) * STATIC_STEP - 1 if batch.static and widest > 1 else widest - 1
+            return planned_window(batch, extra, self.mask_token_id)
         if self.layout == "none":
             return window_of(batch, 0)
         if self.layout == "quadratic":
@@ -149,43 +154,6 @@ class SelfSpeculative(Method):
         copies = None if self.layout == "tree" else row.read_copies()
         least = WORTH_MASKS if self.layout is not None else row.worth if row.masks else math.inf
         return expected.plan(proposals, row.price, row.room, copies, phrases=self.phrases, least=least)
-
-    def _tree(self, batch: Batch) -> Window:
-        """Each row's tree, aligned on the right."""
-        plans = [row.plan for row in batch.rows if row.plan is not None]
-        device = batch.length_R.device
-        widest = max(plan.columns for plan in plans)
-        if widest == 1:
-            return replace(window_of(batch, 0), masks=0)
-        extra = widest - 1
-        if batch.static:  # so that there are few shapes
-            extra = -(-widest // STATIC_STEP) * STATIC_STEP - 1
-        columns_R = torch.tensor([plan.columns for plan in plans], device=device)
-        alone = len(plans) == 1 and not batch.static
-        window = window_of(batch, extra, None if alone else extra + 1 - columns_R)
-        window = replace(window, extent=batch.extent + widest - 1)
-        behind_RC = self._behind(plans, extra, device)
-        window.ids_RQ[:, -extra:] = torch.where(behind_RC < 0, window.ids_RQ[:, -extra:], behind_RC)
-        if not any(any(plan.masks) for plan in plans):
-            return replace(window, masks=0)
-        trees = [verification_tree(batch.pending, plan.masks, device) for plan in plans]
-        missing = [window.columns - len(depths_Q) for depths_Q, _ in trees]
-        pairs = list(zip(trees, missing, strict=True))
-        depths_RQ = torch.stack([functional.pad(depths_Q, (left, 0)) for (depths_Q, _), left in pairs])
-        sees_RQQ = torch.stack([functional.pad(sees_QQ, (left, 0, left, 0)) for (_, sees_QQ), left in pairs])
-        if any(missing):
-            sees_RQQ |= torch.eye(window.columns, dtype=torch.bool, device=device)
-        positions_RQ = (batch.length_R[:, None] - 1 + depths_RQ).clamp_min_(0)
-        return replace(window, positions_RQ=positions_RQ, sees_RQQ=sees_RQQ)
-
-    def _behind(self, plans: Sequence[Plan], extra: int, device: torch.device) -> torch.Tensor:
-        """The tokens of each row's plan behind its root, aligned on the right [R, `extra`]; -1 for no column."""
-        ids = [
-            [-1] * (1 + extra - plan.columns) + [draft.token_id for draft in plan.chain] + [self.mask_token_id] * masks
-            for plan in plans
-            for masks in [sum(plan.masks)]
-        ]
-        return torch.tensor(ids, device=device)
 
     def _linear(self, batch: Batch) -> Window:
         """Root, drafts, K masks, aligned on the right; the row with the most drafts has no padding."""
@@ -217,7 +185,7 @@ class SelfSpeculative(Method):
         return AcceptResult(chain.joined(group, last_R), accepted_R, drafts_R=torch.full_like(accepted_R, self.drafts))
 
     def _judge_tree(self, batch: Batch, logits_RWV: torch.Tensor) -> AcceptResult:
-        plans = [row.plan for row in batch.rows if row.plan is not None]
+        plans = plans_of(batch)
         width, device = logits_RWV.shape[1], logits_RWV.device
         most = max(plan.drafts for plan in plans)
         roots_R = torch.tensor([width - plan.columns for plan in plans], device=device)
@@ -262,21 +230,11 @@ class SelfSpeculative(Method):
         return found.spread(rows_N, depths_N, (len(plans), 1 + max(plan.drafts for plan in plans)))
 
     def _judge_linear(self, batch: Batch, logits_RWV: torch.Tensor) -> AcceptResult:
-        reach = self.drafts
         drafts_RD, drafts_R = self._drafts(batch)
-        root_R: torch.Tensor | None = None
-        if len(batch.rows) == 1 and not batch.static:
-            found = self.read_chain(batch, logits_RWV, reach)
-            sure_RW = self._probabilities(found, logits_RWV) >= self.sure
-        else:
-            columns_W = torch.arange(logits_RWV.shape[1], device=logits_RWV.device)
-            # Proposals are counted from the root, which stands further right in rows with fewer drafts.
-            root_R = logits_RWV.shape[1] - 1 - reach - drafts_R
-            shift_R1 = root_R[:, None]
-            read = self.read_chain(batch, logits_RWV, reach, (columns_W - shift_R1).clamp_min(0))
-            index_RW = (columns_W + shift_R1).clamp_max(columns_W[-1])
-            found = read.taken(index_RW)
-            sure_RW = self._probabilities(read, logits_RWV).gather(1, index_RW) >= self.sure
+        alone = len(batch.rows) == 1 and not batch.static
+        root_R = None if alone else logits_RWV.shape[1] - 1 - self.drafts - drafts_R
+        found, index_RW = self.read_rows(batch, logits_RWV, root_R, self.drafts)
+        sure_RW = self._probabilities(found, logits_RWV, index_RW) >= self.sure
         found, accepted_R = self.verified(batch, found, drafts_RD, logits_RWV, root_R)
         return self._left(found, accepted_R, sure_RW & (accepted_R > drafts_R)[:, None])
 
@@ -301,11 +259,14 @@ class SelfSpeculative(Method):
         """
         return chain, batch.matched(chain.ids_RW, drafts_RD)
 
-    def _probabilities(self, found: Read, logits_RWV: torch.Tensor) -> torch.Tensor:
-        """Of the proposals, [R, W]."""
+    def _probabilities(self, found: Read, logits_RWV: torch.Tensor, index_RW: torch.Tensor | None) -> torch.Tensor:
+        """Of the proposals, [R, W], which were read in the columns `index_RW`."""
         if self.score == "probability":
             return found.scores_RW
-        return logits_RWV.softmax(-1).gather(-1, found.ids_RW[..., None])[..., 0]
+        probabilities_RWV = logits_RWV.softmax(-1)
+        if index_RW is not None:
+            probabilities_RWV = probabilities_RWV.gather(1, index_RW[..., None].expand_as(probabilities_RWV))
+        return probabilities_RWV.gather(-1, found.ids_RW[..., None])[..., 0]
 
     def _left(self, found: Read, accepted_R: torch.Tensor, kept_RW: torch.Tensor) -> AcceptResult:
         """Leave the accepted tokens and behind them at most K drafts, as long as `kept_RW` [R, W] is true.

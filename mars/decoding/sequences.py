@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from mars.acceptance import thresholds
-from mars.config import MAX_BLOCK_SIZE, DecodingSettings, ScoreName
+from mars.config import MAX_BLOCK_SIZE, DecodingSettings
 from mars.decoding.method import Batch, Row
 from mars.engine.engine import Rows
 from mars.sampling import Sampling
@@ -57,7 +57,7 @@ class Sequences:
         self.length_R, self.pending_R, self.written_R, self.room_R = self.counts_4R.unbind()
         self._sampling = tensors.sampling
         self._limits_R = tensors.limits_R
-        self._limits: dict[int, tuple[float | None, ScoreName]] = {}  # by place, what `_limits_R` holds
+        self._told: object = None  # what `_limits_R` holds
 
     def join(self, row: Row) -> None:
         """Put a new row in the next free place."""
@@ -72,12 +72,12 @@ class Sequences:
         """Free these places, here and in the cache; the last rows move into them."""
         if places:
             drop(places, self.rows, cache, self.tokens_RK, self.counts_4R.T, *self._sampling.tensors)
-            self._limits.clear()
+            self._told = None
 
     def clear(self) -> None:
         """Free all places. Nothing moves, and the cache keeps what it has."""
         self.rows.clear()
-        self._limits.clear()
+        self._told = None
 
     def batch(self, places: Sequence[int], *, static: bool = False, first: int | None = None) -> Batch:
         """These rows, which share a method, for one pass; with `first`, with the tensors of so many first places."""
@@ -108,12 +108,10 @@ class Sequences:
 
     def thresholds(self, places: Sequence[int]) -> tuple[float | None, ...]:
         """The thresholds in force now; afterwards the device has them, too."""
-        rows = [self.rows[place] for place in places]
-        values, method = tuple(row.threshold for row in rows), rows[0].method
-        wanted = {place: (value, method.score) for place, value in zip(places, values, strict=True)}
-        if method.uses_threshold and any(self._limits.get(place) != limit for place, limit in wanted.items()):
+        values, method = tuple(self.rows[place].threshold for place in places), self.rows[places[0]].method
+        if method.uses_threshold and self._told != (told := (*places, *values, method.score)):
             self._limits_R[self._index(places)] = thresholds(values, method.score, self.device)
-            self._limits |= wanted
+            self._told = told
         return values
 
     def settle(
