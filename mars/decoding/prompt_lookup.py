@@ -25,7 +25,6 @@ from mars.engine.window import Window
 from mars.records import Phase, Source
 
 USUAL = Expectation(0)  # it learns nothing, so that a row's passes do not depend on other rows
-ALL = 1e-12  # the price at which every draft that is found is verified
 NO_MASK = -1
 
 
@@ -43,7 +42,7 @@ class PromptLookup(Method):
         return self.drafts + 1
 
     def window(self, batch: Batch) -> Window:
-        most, price = min(self.drafts, MOST_COLUMNS - 1), ALL if batch.static else PRICE
+        most, price = min(self.drafts, MOST_COLUMNS - 1), 0.0 if batch.static else PRICE  # 0: all that are found
         for row in batch.rows:
             row.plan = USUAL.plan((), price, row.room, row.read_copies(), most)
         return planned_window(

@@ -59,7 +59,6 @@ from mars.decoding.trees import (
     Layout,
     Plan,
     columns_of,
-    layout_of,
 )
 from mars.engine import Engine
 from mars.engine.window import Window
@@ -171,12 +170,11 @@ class SelfSpeculative(Method):
         return drafts_RD, (drafts_RD != self.mask_token_id).sum(1)
 
     def judge(self, batch: Batch, logits_RWV: torch.Tensor) -> AcceptResult:
-        if batch.rows[0].plan is not None and logits_RWV.shape[1] > 1:
-            return self._judge_tree(batch, logits_RWV)
-        layout = layout_of(logits_RWV.shape[1], self.drafts)
-        if layout == "none":
+        if logits_RWV.shape[1] == 1:
             return self._judge_none(batch, logits_RWV)
-        if layout == "linear":
+        if self.planned:
+            return self._judge_tree(batch, logits_RWV)
+        if self.layout != "quadratic":
             return self._judge_linear(batch, logits_RWV)
         chain = self.read(batch, logits_RWV[:, : self.drafts + 1])
         chain, accepted_R = self.verified(batch, chain, self._drafts(batch)[0], logits_RWV)
@@ -289,24 +287,22 @@ class SelfSpeculative(Method):
                 *repeat(MASK, row.plan.masks[accepted - 1]),
             )
             return path[: row.room]
-        layout = layout_of(columns, self.drafts)
-        masks = 0 if layout == "none" else self.drafts
-        read = accepted - 1 if layout == "quadratic" else min(row.drafted, masks)
-        if layout == "linear" and accepted <= read:
+        masks = 0 if columns == 1 else self.drafts
+        read = accepted - 1 if self.layout == "quadratic" else min(row.drafted, masks)
+        if self.layout != "quadratic" and accepted <= read:
             masks = 0
         sources: Sequence[Source] = ("clean", *repeat(DRAFT, read), *repeat(MASK, masks))
         return sources[: row.room]
 
     def absent(self, batch: Batch, row: Row, columns: int) -> range:
-        quadratic = row.plan is None and layout_of(columns, self.drafts) == "quadratic"
-        return range(1 + row.drafted, 1 + self.drafts) if quadratic else range(0)
+        return range(1 + row.drafted, 1 + self.drafts) if self.layout == "quadratic" else range(0)
 
     def own(self, row: Row, columns: int) -> int:
         """In the linear layout rows with fewer drafts have fewer columns; in a tree, they have those of their plan."""
         if row.plan is not None:
             return row.plan.columns
-        linear = layout_of(columns, self.drafts) == "linear"
-        return 1 + min(row.drafted, self.drafts) + self.drafts if linear else columns
+        narrower = columns > 1 and self.layout != "quadratic"
+        return 1 + min(row.drafted, self.drafts) + self.drafts if narrower else columns
 
     def layout_name(self, row: Row) -> str:
         if self.layout is not None or row.plan is None:

@@ -72,13 +72,6 @@ def columns_of(layout: Layout, drafts: int) -> int:
     return found.get(layout, 2 * drafts + 1)
 
 
-def layout_of(columns: int, drafts: int) -> Layout:
-    """The layout of a pass of so many predictions a row; a linear one may have fewer drafts than it could."""
-    if columns == columns_of("quadratic", drafts):
-        return "quadratic"
-    return next(layout for layout in LAYOUTS if columns <= columns_of(layout, drafts))
-
-
 class Copies:
     """The tokens of a row so far, and where each run of up to `LONGEST` of them last continued, except with `never`."""
 

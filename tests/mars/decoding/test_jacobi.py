@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import random
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from transformers import PreTrainedModel
 
 from mars.config import DecodingSettings
-from mars.control import Control
 from mars.decoding import DECODERS
 from mars.decoding.jacobi import method_of
-from mars.engine import ModelEngine
 from mars.metrics import output_ids
 from mars.records import ForwardPass
 from mars.scripted import ReadingModel
@@ -127,36 +123,3 @@ def test_no_guess_is_read_that_has_no_room() -> None:
     assert [record.query_tokens for record in records[:2]] == [1, 3]
     assert records[-1].rows[0].finish_reason == "length"
     assert len(output_ids(records)) == 3
-
-
-def test_stop_between_passes_ends_the_run() -> None:
-    model, control = short_memory(4, stop_share=0), Control(None)
-    stream = DECODERS["jacobi"](model, [[3]], SETTINGS, control)
-    next(stream)
-    control.stop()
-    assert list(stream) == []
-    assert len(model.calls) == 1
-
-
-def test_no_masks_are_needed() -> None:
-    model = short_memory(4)
-    model.mask_token_id = None
-    assert output_ids(run(model, [[3]])) == output_ids(DECODERS["autoregressive"](model, [[3]], SETTINGS))
-
-
-@pytest.mark.parametrize("threshold", [None, 0.5])
-def test_thresholds_are_ignored(threshold: float | None) -> None:
-    found = list(DECODERS["jacobi"](short_memory(4), [[3]], SETTINGS, Control(threshold)))
-    assert {part.threshold for record in found for part in record.rows} == {None}
-
-
-@pytest.mark.parametrize("graphs", [False, True])
-@pytest.mark.parametrize("options", [{}, {"temperature": 1.0}, {"use_cache": False}], ids=str)
-def test_a_real_model_writes_its_own_text(
-    tiny_model: PreTrainedModel, graphs: bool, options: dict[str, object]
-) -> None:
-    engine = ModelEngine(tiny_model, stop_token_ids=frozenset(), graphs=graphs)
-    prompts, options = [[9, 10, 11, 12, 13], [14], [15] * 30], DecodingSettings(max_new_tokens=24, **options)
-    expected = list(DECODERS["autoregressive"](engine, prompts, options))
-    found = list(DECODERS["jacobi"](engine, prompts, options))
-    assert [output_ids(found, row) for row in range(3)] == [output_ids(expected, row) for row in range(3)]

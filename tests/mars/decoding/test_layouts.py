@@ -1,23 +1,14 @@
-"""The layouts: how many columns they have, and which one a number of columns is."""
+"""The layouts: how many columns they have, and which numbers of columns are timed together."""
 
 from __future__ import annotations
 
 from mars.decoding.policy import size_of
-from mars.decoding.trees import LAYOUTS, columns_of, layout_of
+from mars.decoding.trees import LAYOUTS, columns_of
 
 
 def test_columns() -> None:
     assert [columns_of(layout, 3) for layout in LAYOUTS] == [1, 7, 16]
     assert [columns_of(layout, 7) for layout in LAYOUTS] == [1, 15, 64]
-
-
-def test_the_number_of_columns_tells_the_layout() -> None:
-    """Also with rows of fewer drafts than there could be."""
-    for drafts in range(1, 64):
-        for layout in LAYOUTS:
-            most = columns_of(layout, drafts)
-            fewest = drafts + 1 if layout == "linear" else most
-            assert {layout_of(columns, drafts) for columns in range(fewest, most + 1)} == {layout}
 
 
 def test_sizes() -> None:

@@ -111,14 +111,6 @@ def test_max_new_tokens_is_never_exceeded() -> None:
     assert len(model.calls[-1].ids[0]) == 5, "no mask is forwarded whose proposal has no room"
 
 
-def test_finished_rows_leave_records_and_computation() -> None:
-    model = ScriptedModel([REPLY, [5, STOP], REPLY[6:]])
-    records = run(model, [[3], [4], [5]], block_size=2)
-    assert [[part.row for part in record.rows] for record in records] == [[0, 1, 2], [0, 2], [0], [0], [0]]
-    assert [len(call.ids) for call in model.calls] == [3, 2, 1, 1, 1]
-    assert output_ids(records, 2) == REPLY[6:]
-
-
 def test_a_new_threshold_acts_from_the_next_pass_on() -> None:
     model, control = ScriptedModel(falling(0.9, 0.6, 0.6, 0.6)), Control(0.5)
     settings = DecodingSettings(block_size=4, threshold=0.5, max_new_tokens=20)
@@ -129,24 +121,3 @@ def test_a_new_threshold_acts_from_the_next_pass_on() -> None:
         seen.append((part.threshold, part.accepted, len(part.proposals)))
         control.threshold = threshold
     assert seen == [(0.5, 4, 4), (0.8, 1, 4), (None, 1, 1), (0.3, 4, 4)]
-
-
-def test_a_prompt_that_just_fits_is_decoded() -> None:
-    model = ScriptedModel(lambda row, position, masks: (5, 1.0), context_length=64)
-    assert len(output_ids(run(model, [[3] * 32], max_new_tokens=32, extra_proposal=True))) == 32
-    assert max(slot for call in model.calls for row in call.slots for slot in row) <= 64
-
-
-def test_stop_during_a_pass_cancels_the_rows_that_did_not_finish_in_it() -> None:
-    control = Control(None)
-
-    def script(row: int, position: int, masks: int) -> tuple[int, float]:
-        if position == 1:
-            control.stop()
-        return (STOP if row == 1 and position == 1 else 5), 1.0
-
-    model = ScriptedModel(script)
-    records = list(SLIDING(model, [[3], [4]], DecodingSettings(threshold=None), control))
-    assert [part.finish_reason for part in records[-1].rows] == ["cancelled", "stop"]
-    assert [part.accepted for part in records[-1].rows] == [1, 1]
-    assert len(records) == len(model.calls) == 2

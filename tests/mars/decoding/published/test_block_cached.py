@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from functools import partial
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from transformers import PreTrainedModel
 
 from mars.config import DecodingSettings
 from mars.control import Control
 from mars.decoding import DECODERS
-from mars.engine import ModelEngine
 from mars.metrics import output_ids
 from mars.records import ForwardPass
 from mars.scripted import ReadingModel, ScriptedModel
@@ -189,42 +186,9 @@ def test_a_new_threshold_acts_from_the_next_pass_on() -> None:
     assert found == [(0.5, 4, 4), (0.8, 1, 4), (None, 1, 1)]
 
 
-@pytest.mark.parametrize("passes", [0, 1, 3])
-def test_stop_ends_the_run_before_the_next_call(passes: int) -> None:
-    model, control = model_of(reader_of(1)), Control(None)
-    stream = DECODERS["block_cached"](model, [[4, 5]], DecodingSettings(cache_block_size=2), control)
-    for _ in range(passes):
-        next(stream)
-    control.stop()
-    assert list(stream) == []
-    assert len(model.calls) == passes
-
-
 def test_long_prompts_are_read_in_chunks() -> None:
     prompts = [[4 + number % 7 for number in range(length)] for length in (700, 3, 1)]
     options = DecodingSettings(block_size=3, threshold=0.5, cache_block_size=3, max_new_tokens=7)
     records = run(model_of(reader_of(2)), prompts, options)
     assert [(record.phase, record.query_tokens) for record in records[:2]] == [("prefill", 512), ("prefill", 187 + 2)]
     assert seen(records) == by_the_rules(reader_of(2), prompts, options)
-
-
-def test_masks_need_a_model_that_was_trained_to_fill_them() -> None:
-    with pytest.raises(ValueError, match="was not trained to fill masks: block_cached needs"):
-        run(ScriptedModel([[5]], mask_token_id=None), [[3]], DecodingSettings())
-
-
-@pytest.mark.parametrize("graphs", [False, True])
-@pytest.mark.parametrize("threshold", [None, 0.3])
-def test_a_real_model_writes_the_same_with_and_without_cache(
-    tiny_model: PreTrainedModel, threshold: float | None, graphs: bool
-) -> None:
-    engine = ModelEngine(tiny_model, stop_token_ids=frozenset(), mask_token_id=3, graphs=graphs)
-    prompts = [[9, 10, 11, 12, 13], [14], [15] * 30]
-    options = {"threshold": threshold, "block_size": 4, "cache_block_size": 7, "max_new_tokens": 24}
-    found, twin = (run(engine, prompts, DecodingSettings(**options, use_cache=cached)) for cached in (True, False))
-    assert [output_ids(found, row) for row in range(3)] == [output_ids(twin, row) for row in range(3)]
-    alone = run(engine, prompts[2:], DecodingSettings(**options))
-    assert output_ids(alone) == output_ids(found, 2)
-    if threshold is None:
-        expected = list(DECODERS["autoregressive"](engine, prompts, DecodingSettings(**options)))
-        assert [output_ids(found, row) for row in range(3)] == [output_ids(expected, row) for row in range(3)]
