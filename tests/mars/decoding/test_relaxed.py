@@ -109,6 +109,16 @@ def test_no_token_is_less_probable_than_the_threshold_allows(
     assert layout == "auto" or passes[0.2] < passes[None], "near misses are frequent here, so this must gain"
 
 
+@pytest.mark.parametrize("layout", ["linear", "quadratic", "tree", "lookup"])
+def test_company_changes_no_relaxed_text(engines: Any, layout: str) -> None:
+    """What a row has learnt of its drafts is its own."""
+    engine = engines(False)
+    settings = DecodingSettings(block_size=4, max_new_tokens=24, layout=layout, threshold=0.2)
+    together = list(DECODERS["relaxed"](engine, PROMPTS, settings))
+    for row, prompt in enumerate(PROMPTS):
+        assert output_ids(together, row) == output_ids(DECODERS["relaxed"](engine, [prompt], settings))
+
+
 def losses_of(engine: ModelEngine, prompt: list[int], answer: list[int]) -> list[float]:
     """How far each token of the answer is below the most probable one, in nats."""
     ids = torch.tensor([[*prompt, *answer]])

@@ -161,7 +161,7 @@ def test_a_pass_that_is_traced_or_takes_a_nucleus_is_made_in_single_steps(
 def test_after_preparing_no_shape_is_new(engine: ModelEngine, decoder: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither of passes that write, whatever the policy chooses, nor of prompts; texts are as without it."""
     monkeypatch.setattr(Runner, "captures", True)
-    settings = DecodingSettings(block_size=4, max_new_tokens=20)
+    settings = DecodingSettings(block_size=4, max_new_tokens=20, layout="auto")
     prompts = [[8 + number, *range(9, 9 + 5 * number)] for number in range(9)]
 
     def served(*, prepare: bool) -> tuple[Pool, set[Any], list[list[int]]]:
