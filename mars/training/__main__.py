@@ -10,9 +10,9 @@ from typing import Any
 
 from mars.config import DTYPES
 from mars.options import SOURCES
-from mars.training.settings import AdapterSettings, DistillSettings, TrainingSettings
+from mars.training.settings import AdapterSettings, DistillSettings, PairSettings, TrainingSettings
 
-Settings = TrainingSettings | DistillSettings | AdapterSettings
+Settings = TrainingSettings | DistillSettings | AdapterSettings | PairSettings
 DESCRIPTION = """\
 Train in two stages (MARS, arXiv 2604.07023).
 
@@ -29,6 +29,7 @@ or, for a pretrained model that should stay as it is
 
   distill  conversations that the model writes itself, as data for its adapter
   adapter  a MARS adapter on that model: masks go through a LoRA, real tokens through the model itself
+  pair  both stages on a pretrained model, as adapters: its data, AR SFT, then MARS from it
   phrases  what that model often writes, for its adapter: drafts of exact decoding that need no mask
 """
 EXAMPLES = """\
@@ -63,7 +64,7 @@ def parser() -> argparse.ArgumentParser:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    names = "{sft,mars,block-diffusion,distill,adapter,phrases}"
+    names = "{sft,mars,block-diffusion,distill,adapter,pair,phrases}"
     stages = main.add_subparsers(dest="stage", required=True, metavar=names)
     sft, mars, diffusion = (
         stages.add_parser(name, help=text, epilog=EXAMPLES, formatter_class=_Help)
@@ -93,6 +94,7 @@ def parser() -> argparse.ArgumentParser:
     )
     _add_distill(stages)
     _add_adapter(stages)
+    _add_pair(stages)
     _add_phrases(stages)
     return main
 
@@ -174,6 +176,30 @@ def _add_adapter(stages: Any) -> None:
     add("--resume", action="store_true", help="go on from the last save in OUTPUT/work")
 
 
+def _add_pair(stages: Any) -> None:
+    stage = stages.add_parser("pair", help="an SFT adapter and a MARS adapter from it", formatter_class=_Help)
+    about = "folder of data and adapters; the same command goes on after an interruption"
+    stage.add_argument("--output", required=True, help=about)
+    stage.add_argument("--data", nargs="*", default=(), metavar="FILE", help="JSONL of more conversations for SFT")
+    _add(
+        stage,
+        PairSettings(output=""),
+        ("--base", str, f"{SOURCES} to start from"),
+        ("--problems", int, "synthetic problems for each stage"),
+        ("--self-prompts", int, "prompts that the model writes itself, for each stage"),
+        ("--sft-minutes", float, "training of stage 1"),
+        ("--mars-minutes", float, "training of stage 2"),
+        ("--sft-rank", int, "rank of stage 1's LoRA"),
+        ("--rank", int, "rank of stage 2's"),
+        ("--masks", int, "masks of a group"),
+        ("--anchors", int, "groups of masks in a sequence and step"),
+        ("--batch-size", int, "sequences per process and forward pass"),
+        ("--places", int, "conversations written at once"),
+        ("--max-length", int, "tokens of a conversation that are read; the rest is left out"),
+        ("--seed", int, "of data, weights and order"),
+    )
+
+
 def _add_phrases(stages: Any) -> None:
     stage = stages.add_parser("phrases", help="count what a base often writes, for its adapter", formatter_class=_Help)
     add = stage.add_argument
@@ -241,6 +267,11 @@ def _run(options: argparse.Namespace, command: str) -> None:
         from mars.training.distill import distill
 
         distill(load_checkpoint(checkpoint, dtype=dtype), wanted)
+    elif stage == "pair":
+        pair = PairSettings(**{**values, "data": tuple(values["data"])})
+        from mars.training.pair import train_pair
+
+        train_pair(pair, command)
     elif stage in ("adapter", "phrases"):
         settings = AdapterSettings(**{**values, "data": tuple(values["data"])})
         from mars.training.adapter_run import count, train_adapter

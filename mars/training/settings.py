@@ -125,6 +125,39 @@ class DistillSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PairSettings:
+    """Settings of `pair`: an SFT adapter and a MARS adapter from it, in the folders `sft` and `mars` of `output`.
+
+    `problems` are generated for each stage, `self_prompts` conversations the model asks for itself in each; `data` are
+    JSONL files of other conversations with known answers, for stage 1. `sft_minutes` and `mars_minutes` are the time of
+    training. Ranks are of the LoRA; the MARS adapter that is written has the sum of both.
+    """
+
+    output: str
+    base: str = "smollm2-135m"
+    data: tuple[str, ...] = ()
+    problems: int = 6000
+    self_prompts: int = 3000
+    sft_minutes: float = 30.0
+    mars_minutes: float = 120.0
+    sft_rank: int = 8
+    rank: int = 24
+    masks: int = 5
+    anchors: int = 640
+    batch_size: int = 6
+    places: int = 64
+    max_length: int = 480
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        _at_least(self, 1, "problems", "sft_rank", "rank", "anchors", "batch_size", "places", "max_length")
+        _at_least(self, 3, "masks")
+        _at_least(self, 0, "self_prompts")
+        _positive(self, "sft_minutes", "mars_minutes")
+        _check(self, f"between 0 and {2**18 - 1}", lambda value: 0 <= value < 2**18, "seed")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AdapterSettings:
     """One run.
 

@@ -1,0 +1,126 @@
+"""The pair of the page from nothing but a base: AR SFT, then MARS from it, on the model's own answers.
+
+    sft.jsonl       problems with worked solutions, and conversations of the base that end and do not loop
+    sft/            stage 1: a LoRA of plain SFT on them
+    prompts.jsonl   other problems; the answers to learn masks from are stage 1's own
+    mars.jsonl      what stage 1 answers to them and to prompts it writes itself, loops dropped
+    mars/           stage 2: masks and the real tokens, held to stage 1's distribution; one adapter with stage 1's
+
+Each step goes on where it was interrupted, and is left out if its result is there.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from mars.checkpoint import load_checkpoint
+from mars.checkpoint.sources import RECORD_FILE
+from mars.lines import read_objects
+from mars.training.adapter_run import train_adapter
+from mars.training.data import Messages, read_chats, synthetic_conversations
+from mars.training.distill import distill
+from mars.training.settings import AdapterSettings, DistillSettings, PairSettings
+
+_WORDS = 4
+_REPEATED_SHARE = 0.1
+
+
+def loops(text: str) -> bool:
+    """Whether a text says a line twice, or a tenth of its runs of four words: repetition is easy to foretell."""
+    lines = [line for line in map(str.strip, text.split("\n")) if len(line) > 3]
+    words = text.split()
+    runs = list(zip(*(words[start:] for start in range(_WORDS)), strict=False))
+    return len(set(lines)) < len(lines) or len(set(runs)) < (1 - _REPEATED_SHARE) * len(runs)
+
+
+def train_pair(settings: PairSettings, command: str) -> Path:
+    """Make the pair in `settings.output`; returns the folder of the MARS adapter.
+
+    Raises:
+        ValueError: bad settings, data or base, in one sentence.
+    """
+    output = Path(settings.output)
+    output.mkdir(parents=True, exist_ok=True)
+    files = {name: output / f"{name}.jsonl" for name in ("chats", "sft", "prompts", "answers", "mars")}
+    room: dict[str, Any] = {"places": settings.places, "seed": settings.seed}
+    if not files["sft"].is_file():
+        chats: list[Messages] = []
+        if settings.self_prompts:
+            own = DistillSettings(output=str(files["chats"]), self_prompts=settings.self_prompts, **room)
+            distill(load_checkpoint(settings.base), own)
+            chats = list(_finished(files["chats"]))
+        for source in settings.data:
+            chats += (chat.messages for chat in read_chats(source))
+        _write(files["sft"], ({"messages": one} for one in [*_problems(settings, 0), *chats]))
+    common: dict[str, Any] = {
+        "mode": "merged",
+        "head": False,
+        "batch_size": settings.batch_size,
+        "max_length": settings.max_length,
+        "save_steps": 20,
+        "seed": settings.seed,
+    }
+    sft = AdapterSettings(
+        base=settings.base,
+        data=(str(files["sft"]),),
+        output=str(output / "sft"),
+        masks=0,
+        rank=settings.sft_rank,
+        minutes=settings.sft_minutes,
+        resume=_begun(output / "sft"),
+        **common,
+    )
+    if not (output / "sft" / RECORD_FILE).is_file():
+        train_adapter(sft, command)
+    if not files["mars"].is_file():
+        _write(files["prompts"], ({"prompt": one[0]["content"]} for one in _problems(settings, 1)))
+        answers = DistillSettings(
+            output=str(files["answers"]), prompts=(str(files["prompts"]),), self_prompts=settings.self_prompts, **room
+        )
+        distill(load_checkpoint(sft.output), answers)
+        _write(files["mars"], ({"messages": one} for one in _finished(files["answers"])))
+    mars = AdapterSettings(
+        base=sft.output,
+        data=(str(files["mars"]),),
+        output=str(output / "mars"),
+        masks=settings.masks,
+        block_size=4,
+        rank=settings.rank,
+        anchors=settings.anchors,
+        keep=0.75,
+        minutes=settings.mars_minutes,
+        resume=_begun(output / "mars"),
+        **common,
+    )
+    if not (output / "mars" / RECORD_FILE).is_file():
+        train_adapter(mars, command)
+    return output / "mars"
+
+
+def _problems(settings: PairSettings, part: int) -> Iterator[Messages]:
+    """Training problems of the six families; another part has others."""
+    return synthetic_conversations(settings.problems, 2 * settings.seed + part)
+
+
+def _finished(file: Path) -> Iterator[Messages]:
+    """The conversations of a file whose answers all ended and none of which loops."""
+    for chat in read_chats(file):
+        if chat.ended and not any(loops(turn["content"]) for turn in chat.messages if turn["role"] == "assistant"):
+            yield chat.messages
+
+
+def _begun(output: Path) -> bool:
+    return any((output / "work").glob("checkpoint-*/trainer_state.json"))
+
+
+def _write(file: Path, lines: Iterable[dict[str, Any]]) -> None:
+    """Write a JSONL file whole or not at all."""
+    part = file.with_suffix(".part")
+    with part.open("w", encoding="utf-8") as open_file:
+        open_file.writelines(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+    part.replace(file)
+    sys.stderr.write(f"{file}: {sum(1 for _ in read_objects(file))} lines\n")

@@ -1,0 +1,49 @@
+"""The recipe of the pair: its data, both stages, and going on after an interruption."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mars.checkpoint import load_checkpoint
+from mars.training.__main__ import main
+from mars.training.data import read_chats
+from mars.training.pair import loops
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("An oak is a tree.", False),
+        ("- oak\n- elm\n- ash", False),
+        ("Say it again.\nYes.\nSay it again.", True),
+        ("a b c d " * 9, True),
+        ("", False),
+    ],
+)
+def test_repetition_is_a_loop(text: str, wanted: bool) -> None:
+    assert loops(text) is wanted
+
+
+def test_the_recipe_makes_both_adapters(tiny_folder: Path, tmp_path: Path, one_thread: None) -> None:
+    chats = tmp_path / "chats.jsonl"
+    turns = [{"role": "user", "content": "Name a tree."}, {"role": "assistant", "content": "An oak is one."}]
+    chats.write_text(json.dumps({"messages": turns}) + "\n")
+    output = tmp_path / "pair"
+    words = f"pair --base {tiny_folder} --output {output} --data {chats} --problems 6 --self-prompts 0 --sft-rank 2"
+    words += " --rank 3 --masks 3 --anchors 4 --batch-size 2 --places 3 --max-length 90"
+    words += " --sft-minutes 0.001 --mars-minutes 0.001"
+    # The answers of a random model never end, so those of stage 1 are given.
+    output.mkdir()
+    (output / "mars.jsonl").write_text((json.dumps({"messages": turns}) + "\n") * 3)
+    assert main(words.split()) == 0
+    assert len(list(read_chats(output / "sft.jsonl"))) == 7
+    sft, mars = (load_checkpoint(output / stage, dtype="float32", device="cpu") for stage in ("sft", "mars"))
+    assert (sft.supports_masks, mars.supports_masks, mars.block_size) == (False, True, 4)
+    config = json.loads((output / "mars" / "adapter_config.json").read_text())
+    assert (config["r"], config["lora_alpha"]) == (5, 10), "one adapter on the base, with that of stage 1 in it"
+    before = (output / "mars" / "adapter_model.safetensors").stat().st_mtime_ns
+    assert main(words.split()) == 0
+    assert (output / "mars" / "adapter_model.safetensors").stat().st_mtime_ns == before, "nothing is done twice"
