@@ -85,6 +85,12 @@ def encode_text(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
     return control.encode_plain(text) if control.within(text) else _ids(tokenizer, text)
 
 
+def encode_beginning(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
+    """`encode_text` of the beginning of a text, behind the token that the tokenizer puts there, if it does."""
+    begins = tokenizer.bos_token_id is not None and tokenizer.bos_token_id in tokenizer("")["input_ids"][:1]
+    return [*([int(tokenizer.bos_token_id)] if begins else []), *encode_text(tokenizer, text)]
+
+
 def end_of_turn(tokenizer: PreTrainedTokenizerBase) -> list[int]:
     """The token ids that end an answer: what the template puts behind an assistant's turn, to its first control token.
 

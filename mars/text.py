@@ -28,6 +28,11 @@ class TextPieces:
         self._ids.append(token_id)
         return self._release(waits=LONGEST_CHARACTER - 1)
 
+    def peek(self, token_id: int) -> str:
+        """The text that this token would add, were it the last one: bytes of an incomplete character replaced."""
+        before = self._decode(self._ids[self._context : self._shown])
+        return self._decode([*self._ids[self._context :], token_id])[len(before) :]
+
     def flush(self) -> str:
         """The text that still waits, at the end of a run."""
         return self._release(waits=0) if self._shown < len(self._ids) else ""

@@ -12,7 +12,7 @@ from app.compare.runner import Runner
 from app.compare.starting import MOST_ROWS, device_lock
 from mars.serve import Limits
 from mars.serve.async_service import AsyncService, Served
-from mars.serve.guard import Keys
+from mars.serve.guard import Callers, Keys
 from mars.serve.metrics import Metrics
 from mars.serve.routes import PATHS, build
 
@@ -30,7 +30,7 @@ class Endpoint:
         self._lock = threading.Lock()
         self._served: dict[str, Served] = {}
         self.limits = Limits(new_tokens=runner.limits.new_tokens)
-        app = build(self, self.limits, keys, self._metrics)
+        app = build(self, self.limits, Callers(keys=keys), self._metrics)
         self.routes: list[BaseRoute] = [Route(path, app) for path in PATHS]
 
     def get(self, name: str) -> Served:

@@ -21,7 +21,15 @@ import torch
 from transformers import PreTrainedConfig, PreTrainedTokenizerBase
 
 from mars import decoders
-from mars.chat import MASK_TOKEN, check_template, encode_messages, encode_prompt, encode_text, end_of_turn
+from mars.chat import (
+    MASK_TOKEN,
+    check_template,
+    encode_beginning,
+    encode_messages,
+    encode_prompt,
+    encode_text,
+    end_of_turn,
+)
 from mars.checkpoint.adapter import find_base, is_adapter, load_adapter, merge
 from mars.checkpoint.errors import CheckpointError, Progress
 from mars.checkpoint.sources import RECORD_FILE, locate
@@ -93,6 +101,10 @@ class Checkpoint:
     def encode_text(self, text: str) -> list[int]:
         """Token ids of a text that is no turn; control tokens in it are plain text."""
         return encode_text(self.tokenizer, text)
+
+    def encode_beginning(self, text: str) -> list[int]:
+        """The same of a text that stands alone: behind the beginning-of-sequence token where the model has one."""
+        return encode_beginning(self.tokenizer, text)
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of token ids, without special tokens."""

@@ -15,8 +15,7 @@ PLACES, QUEUE = 8, 64
 class Limits:
     """`connections` are requests at once, those in the queue included; `new_tokens` the longest answer.
 
-    A head that has begun and a body must each arrive within `body_seconds`, and a client must read what is sent to it
-    within `send_seconds`.
+    A body must arrive within `body_seconds`, and a client must read each event within `send_seconds`.
     """
 
     body_bytes: int = 2**20

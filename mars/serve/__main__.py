@@ -65,7 +65,7 @@ def _serve(options: argparse.Namespace) -> int:
         app,
         http=protocol(limits),
         ws="none",
-        log_level="warning",
+        log_level="error",  # warnings are about requests that offer another protocol, as Java's clients do
         access_log=False,
         server_header=False,
         timeout_graceful_shutdown=options.grace,
@@ -154,6 +154,9 @@ def _add_limits(command: argparse.ArgumentParser) -> None:
     add("--host", default="127.0.0.1", help="address to bind to (default: this machine only)")
     add("--port", type=whole(0, 65535), default=8000, help="port to serve on (default: 8000)")
     add("--api-keys", type=Path, metavar="FILE", help="one key a line; without it no key is asked for")
+    named = ("another name by which it may be called, where no key is asked for", "pages that may ask it, * for all")
+    for name, metavar, about in (("--allowed-host", "NAME", named[0]), ("--allow-origin", "ORIGIN", named[1])):
+        add(name, action="append", default=[], metavar=metavar, help=f"{about} (may be given several times)")
     limit("--places", whole(1, 256), PLACES, "requests decoded at once")
     limit("--queue-size", whole(0, 10_000), QUEUE, "requests that wait")
     limit("--connections", whole(1, 10_000), usual.connections, "requests at once")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import math
+import re
 import secrets
 import time
+from collections import deque
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import asdict, dataclass, field
@@ -18,8 +21,8 @@ from starlette.types import Receive, Scope, Send
 from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 from mars.metrics import Tally
-from mars.records import ForwardPass
-from mars.serve.guard import until_gone
+from mars.records import ForwardPass, Proposal
+from mars.serve.guard import FAILED, until_gone
 from mars.serve.schema import (
     Candidate,
     ChatLogprobs,
@@ -29,14 +32,14 @@ from mars.serve.schema import (
     Usage,
     error_body,
 )
-from mars.text import TextPieces
+from mars.text import REPLACEMENT, TextPieces
 
 if TYPE_CHECKING:
     from mars.checkpoint import Checkpoint
 
 LOWEST_LOGPROB = -9999.0  # what OpenAI writes for a probability that is rounded to 0
-FAILED = "the server made a mistake; its log says more"
 _BYTE_OF = {character: byte for byte, character in bytes_to_unicode().items()}
+_BYTE = re.compile(r"<0x([0-9A-F]{2})>")  # the name of a byte among SentencePiece's pieces
 _log = logging.getLogger(__name__)
 Finish = Literal["stop", "length"]
 
@@ -90,8 +93,8 @@ class Piece:
 class Writer:
     """Folds the records of one request into pieces of its text.
 
-    `alternatives` is how many candidates a token lists; None: no log-probabilities. Tokens past a stop string do not
-    count.
+    `alternatives` is how many candidates a token lists; None: no log-probabilities. A token is listed with the text
+    that it adds, once that is shown. Tokens past a stop string do not count.
     """
 
     def __init__(self, checkpoint: Checkpoint, stops: Sequence[str], alternatives: int | None) -> None:
@@ -103,6 +106,8 @@ class Writer:
         self._alternatives = alternatives
         self._pieces = TextPieces(checkpoint.decode)
         self._stops = StopStrings(stops)
+        self._written, self._shown = 0, 0  # characters, with and without those that are held back
+        self._listed: deque[tuple[int, TokenLogprob]] = deque()  # with the place of its text; not shown yet
 
     def add(self, record: ForwardPass) -> Piece:
         """The piece that this pass adds; nothing after the end."""
@@ -113,38 +118,78 @@ class Writer:
             if self._stops.found:
                 break
             self.tokens += 1
-            piece.text += self._stops.add(self._pieces.add(proposal.token_id))
-            if self._alternatives is not None and proposal.token_id not in self._ends:
-                found = self._candidates.of(proposal.token_id, proposal.score)
-                listed = [self._candidates.of(*pair) for pair in proposal.alternatives]
-                piece.logprobs.append(TokenLogprob(**found.model_dump(), top_logprobs=listed))
+            self._add(piece, proposal)
         if self._stops.found:
             self.finish = "stop"
         elif row.finish_reason is not None:
             piece.text += self._stops.add(self._pieces.flush())
             self.finish = "length" if row.finish_reason == "length" and not self._stops.found else "stop"
             piece.text += self._stops.flush()
-        piece.tokens, piece.finish = self.tokens, self.finish
+        self._shown += len(piece.text)
+        piece.logprobs, piece.tokens, piece.finish = self._list(), self.tokens, self.finish
         return piece
+
+    def _add(self, piece: Piece, proposal: Proposal) -> None:
+        listed = self._alternatives is not None and proposal.token_id not in self._ends
+        chances = dict(proposal.alternatives) if listed else {}
+        if listed:
+            chances.setdefault(proposal.token_id, proposal.score)  # a drawn token may be none of the likely ones
+        top = {number: self._candidates.of(number, self._pieces.peek(number), chances[number]) for number in chances}
+        text = self._pieces.add(proposal.token_id)
+        if listed:
+            chosen = self._candidates.of(proposal.token_id, text, proposal.score).model_copy(update={"token": text})
+            top[proposal.token_id] = chosen.model_copy(update={"logprob": top[proposal.token_id].logprob})
+            among = list(top.values()) if self._alternatives else []
+            self._listed.append((self._written, TokenLogprob(**dict(chosen), top_logprobs=among)))
+        self._written += len(text)
+        piece.text += self._stops.add(text)
+
+    def _list(self) -> list[TokenLogprob]:
+        """The tokens whose text is shown by now; of one that a stop string cuts, the part before it.
+
+        One that adds nothing, since it is in the middle of a character, waits for the end of that.
+        """
+        ready, complete = list[TokenLogprob](), self.finish is not None and not self._stops.found
+        while self._listed:
+            place, found = self._listed[0]
+            if not complete and (place >= self._shown or place + len(found.token) > self._shown):
+                break
+            ready.append(found)
+            self._listed.popleft()
+        if self._stops.found and self._listed and self._listed[0][0] < self._shown:
+            place, found = self._listed[0]
+            text = found.token[: self._shown - place]
+            ready.append(found.model_copy(update={"token": text, "bytes": list(text.encode())}))
+        return ready
 
 
 class Candidates:
-    """Tokens in the form of log-probabilities. Byte-level vocabularies give a token's own bytes."""
+    """Tokens in the form of log-probabilities, each with the bytes that it stands for."""
 
     def __init__(self, checkpoint: Checkpoint) -> None:
-        self._checkpoint = checkpoint
+        self._tokenizer = checkpoint.tokenizer
+        self._added = self._tokenizer.added_tokens_decoder
+        decoder = self._tokenizer.backend_tokenizer.decoder
+        self._byte_level = decoder is not None and b"ByteLevel" in decoder.__getstate__()
 
-    def of(self, token_id: int, probability: float) -> Candidate:
-        """The token with this probability."""
-        text = self._checkpoint.decode([token_id])
+    def of(self, token_id: int, text: str, probability: float) -> Candidate:
+        """The token with this probability; `text` is what it adds where it stands."""
         logprob = max(math.log(probability), LOWEST_LOGPROB) if probability > 0 else LOWEST_LOGPROB
-        return Candidate(token=text, logprob=min(logprob, 0.0), bytes=self._bytes(token_id, text))
+        found = self._bytes(token_id, text)
+        if token_id in self._added:
+            text = text or self._added[token_id].content
+        elif not text or REPLACEMENT in text:
+            text = "bytes:" + "".join(f"\\x{byte:02x}" for byte in found)
+        return Candidate(token=text, logprob=min(logprob, 0.0), bytes=found, id=token_id)
 
     def _bytes(self, token_id: int, text: str) -> list[int]:
-        piece = self._checkpoint.tokenizer.convert_ids_to_tokens(token_id)
-        if text and isinstance(piece, str) and all(character in _BYTE_OF for character in piece):
+        piece = self._tokenizer.convert_ids_to_tokens(token_id)
+        if not isinstance(piece, str) or token_id in self._added:
+            return list(text.encode())
+        if self._byte_level and all(character in _BYTE_OF for character in piece):
             return [_BYTE_OF[character] for character in piece]
-        return list(text.encode())
+        alone = _BYTE.fullmatch(piece)
+        return [int(alone[1], 16)] if alone and not self._byte_level else list(text.encode())
 
 
 class Bodies:
@@ -223,7 +268,7 @@ class Bodies:
             return ChatLogprobs(content=piece.logprobs).model_dump()
         lengths = (len(found.token) for found in piece.logprobs)
         *offsets, self._offset = accumulate(lengths, initial=self._offset)
-        listed = [{one.token: one.logprob for one in found.top_logprobs} for found in piece.logprobs]
+        listed = [_by_text(found) for found in piece.logprobs]
         tokens, logprobs = [one.token for one in piece.logprobs], [one.logprob for one in piece.logprobs]
         return CompletionLogprobs(
             tokens=tokens, token_logprobs=logprobs, top_logprobs=listed, text_offset=offsets
@@ -234,12 +279,17 @@ class EventStream(Response):
     """An answer as server-sent events from their bodies; it calls `leave` at the end or when the client has gone."""
 
     def __init__(
-        self, bodies: AsyncGenerator[dict[str, Any]], headers: Mapping[str, str], leave: Callable[[], None]
+        self,
+        bodies: AsyncGenerator[dict[str, Any]],
+        headers: Mapping[str, str],
+        send_seconds: float,
+        leave: Callable[[], None],
     ) -> None:
         unbuffered = {"cache-control": "no-cache", "x-accel-buffering": "no", **headers}
         super().__init__(headers=unbuffered, media_type="text/event-stream")
         del self.headers["content-length"]
         self._bodies = bodies
+        self._send_seconds = send_seconds
         self._leave = leave
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -254,12 +304,25 @@ class EventStream(Response):
         try:
             async with aclosing(self._bodies):
                 async for body in self._bodies:
-                    await send({"type": "http.response.body", "body": _event(body), "more_body": True})
+                    async with asyncio.timeout(self._send_seconds):  # who does not read holds a place for nothing
+                        await send({"type": "http.response.body", "body": _event(body), "more_body": True})
+        except TimeoutError:
+            return
         except Exception:  # noqa: BLE001 - whatever it is, the client gets a sentence
             _log.exception("a request failed")
             failed = _event(error_body(FAILED, "server_error"))
             await send({"type": "http.response.body", "body": failed, "more_body": True})
         await send({"type": "http.response.body", "body": b"data: [DONE]\n\n", "more_body": False})
+
+
+def _by_text(found: TokenLogprob) -> dict[str, float]:
+    """The candidates by their text, the token's own first; what reads alike is told apart by bytes, then by its id."""
+    named = {found.token: found.logprob} if found.top_logprobs else {}
+    for one in found.top_logprobs:
+        if one.id != found.id:
+            names = (one.token, "bytes:" + "".join(f"\\x{byte:02x}" for byte in one.bytes), f"token_id:{one.id}")
+            named[next(name for name in names if name not in named)] = one.logprob
+    return named
 
 
 def _event(body: Mapping[str, Any]) -> bytes:

@@ -23,7 +23,7 @@ from mars.decoding.policy import Policy
 from mars.garbage import gc_frozen
 from mars.serve import Limits
 from mars.serve.async_service import AsyncService, Served
-from mars.serve.guard import Keys
+from mars.serve.guard import Callers, Keys
 from mars.serve.metrics import Metrics
 from mars.serve.routes import LoadedModels, build
 
@@ -74,7 +74,8 @@ def application(options: argparse.Namespace, keys: Keys | None = None) -> tuple[
         service.prepare(name, settings)
     metrics.watch(served.name, lambda: service.running, lambda: service.waiting)
     metrics.watch_threshold(served.name, lambda: policy.threshold)
-    return build(LoadedModels({served.name: served}), limits, keys, metrics), limits
+    callers = Callers(keys=keys, hosts={options.host, *options.allowed_host}, origins=options.allow_origin)
+    return build(LoadedModels({served.name: served}), limits, callers, metrics), limits
 
 
 def check(options: argparse.Namespace) -> None:

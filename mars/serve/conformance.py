@@ -59,7 +59,7 @@ PARAMETERS: tuple[Parameter, ...] = (
         "a text or a list of token ids, or a list of one of them; control tokens in a text are plain text",
         routes=COMPLETIONS,
     ),
-    _supported("max_completion_tokens", "the most tokens written", routes=CHAT),
+    _supported("max_completion_tokens", "the most tokens written"),
     _supported(
         "max_tokens", "the same; default: what the context and the server's limit leave (chat), 16 (completions)"
     ),
@@ -83,10 +83,11 @@ PARAMETERS: tuple[Parameter, ...] = (
     _supported("decoder", "ours: a decoder that can share passes; default: that of `--decoder`"),
     _supported("threshold", "ours: τ, for decoders that read it; null is one-token mode"),
     _supported("block_size", "ours: tokens proposed per pass; default: as trained"),
+    _supported("layout", "ours: where exact and relaxed decoding put masks; default: auto where that changes no text"),
     _supported("records", "ours: the pass records beside the text, in `mars`"),
     _ignored("user", "nothing is kept of it"),
     _ignored("safety_identifier", "nothing is kept of it"),
-    _ignored("metadata", "nothing is kept of it", routes=CHAT),
+    _ignored("metadata", "nothing is kept of it"),
     _ignored("store", "nothing is stored", routes=CHAT),
     _ignored("service_tier", "there is one", routes=CHAT),
     _ignored("prompt_cache_key", "it would change no text", routes=CHAT),
@@ -100,9 +101,22 @@ PARAMETERS: tuple[Parameter, ...] = (
     _ignored("ignore_eos", "vLLM's, sent by load testers: a text ends where the model ends it"),
     _refused("frequency_penalty", "other than 0", 0),
     _refused("presence_penalty", "other than 0", 0),
+    _refused("repetition_penalty", "other than 1", 1),
+    _refused("length_penalty", "other than 1", 1),
+    _refused("top_k", "other than -1 or 0", -1, 0),
+    _refused("min_p", "other than 0", 0),
+    _refused("min_tokens", "other than 0", 0),
+    _refused("use_beam_search", "unless false", False),
+    _refused("early_stopping", "unless false", False),
+    _refused("skip_special_tokens", "unless true", True),
+    _refused("spaces_between_special_tokens", "unless true", True),
+    _refused("include_stop_str_in_output", "unless false", False),
+    _refused("stop_token_ids", "unless empty", []),
+    _refused("add_generation_prompt", "unless true", True, routes=CHAT),
+    _refused("continue_final_message", "unless false", False, routes=CHAT),
     _refused("logit_bias", "unless empty", {}),
-    _refused("best_of", "other than 1", 1, routes=COMPLETIONS),
-    _refused("echo", "unless false", False, routes=COMPLETIONS),
+    _refused("best_of", "other than 1", 1),
+    _refused("echo", "unless false", False),
     _refused("suffix", "unless empty", "", routes=COMPLETIONS),
     _refused("response_format", "other than text", {"type": "text"}, routes=CHAT),
     _refused("tools", "unless empty", [], routes=CHAT),
@@ -110,9 +124,9 @@ PARAMETERS: tuple[Parameter, ...] = (
     _refused("functions", "unless empty", [], routes=CHAT),
     _refused("function_call", "other than none or auto", "none", "auto", routes=CHAT),
     _refused("modalities", "other than text", ["text"], routes=CHAT),
-    _refused("moderation", "always", routes=CHAT),
-    _refused("audio", "always", routes=CHAT),
-    _refused("web_search_options", "always", routes=CHAT),
+    _refused("moderation", "at all", routes=CHAT),
+    _refused("audio", "at all", routes=CHAT),
+    _refused("web_search_options", "at all", routes=CHAT),
 )
 
 
@@ -134,8 +148,8 @@ def ignored(route: Route, given: Iterable[tuple[str, Any]]) -> tuple[str, ...]:
             shown = ascii(name[:64]).strip("'")
             raise UnsupportedError(f"there is no parameter {shown} here: see the list in docs/serving.md", shown)
         if parameter.support == "refused" and not _asks_nothing(parameter, value):
-            raise UnsupportedError(f"{name} is not supported, {parameter.says}: leave it out", name)
-        if parameter.support == "ignored" and value is not None:
+            raise UnsupportedError(f"{name} is not supported {parameter.says}: leave it out", name)
+        if parameter.support == "ignored" and value not in (None, {}, [], ""):
             found.append(name)
     return tuple(found)
 

@@ -1,23 +1,31 @@
-"""ASGI middleware of the endpoint: API keys, and limits on size, pace and number. Errors are in OpenAI's form."""
+"""Before the endpoint: who may ask (Host, Origin, API keys), how large a body may be, and how many requests there are.
+
+Errors are in OpenAI's form. TLS, rates and slow networks are a proxy's (docs/serving.md).
+"""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
 import hmac
-from collections.abc import Awaitable, Callable, Mapping
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import suppress
-from http import HTTPStatus
+from dataclasses import dataclass
+from ipaddress import ip_address
+from itertools import count
 from pathlib import Path
 from typing import Any, ClassVar
+from urllib.parse import urlsplit
 
-import h11
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from mars.lines import read_lines
 from mars.serve import Limits
 from mars.serve.schema import error_body
 
@@ -25,9 +33,12 @@ KINDS = {401: "authentication_error", 404: "not_found_error", 429: "rate_limit_e
 GUARDED = "/v1/"
 UNCOUNTED = ("/health", "/metrics")
 """Addresses that the limit on requests at once does not hold for: a busy server must not look like a dead one."""
-_DRAINED = 16 * 2**20
+LEFT = 499
+"""The status of a request whose client has left: nobody reads it, and the metrics count it."""
+FAILED = "the server made a mistake; its log says more"
 _DRAIN_SECONDS = 5.0
 _SHORTEST_KEY = 8
+_log = logging.getLogger(__name__)
 
 
 class ApiError(HTTPException):
@@ -55,7 +66,7 @@ class ApiError(HTTPException):
 class Keys:
     """API keys, kept as digests. The time of a comparison reveals nothing about them."""
 
-    def __init__(self, keys: Mapping[str, str] | list[str]) -> None:
+    def __init__(self, keys: Iterable[str]) -> None:
         self._digests = [_digest(key) for key in keys]
 
     def __len__(self) -> int:
@@ -69,17 +80,17 @@ class Keys:
         return scheme.lower() == "bearer" and any(matches)
 
 
+def _digest(key: str) -> bytes:
+    return hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
+
+
 def read_keys(file: Path) -> Keys:
     """One key a line; blank lines and lines that begin with # are skipped. No message repeats a key.
 
     Raises:
         ValueError: one sentence: the file cannot be read, holds no key, or one too short.
     """
-    try:
-        lines = file.read_text(encoding="utf-8").splitlines()
-    except (OSError, ValueError) as error:
-        raise ValueError(f"the file of keys {file} cannot be read ({type(error).__name__})") from error
-    keys = [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
+    keys = [line.strip() for _, line in read_lines(file) if not line.lstrip().startswith("#")]
     if not keys:
         raise ValueError(f"the file of keys {file} holds none: write one a line")
     if any(len(key) < _SHORTEST_KEY for key in keys):
@@ -87,110 +98,161 @@ def read_keys(file: Path) -> Keys:
     return Keys(keys)
 
 
-class Guard:
-    """ASGI middleware: keys and limits, before anything is parsed. It calls `answered` with each route and status."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Callers:
+    """Who may ask: `keys`, if they are asked for; `hosts` are the names by which a browser may call the server.
 
-    def __init__(self, app: ASGIApp, limits: Limits, keys: Keys | None, answered: Callable[[str, int], None]) -> None:
-        self._app = app
-        self._limits = limits
-        self._keys = keys
-        self._answered = answered
-        self._busy = 0
+    None stands for any name. IP addresses and localhost may always be called. `origins` are those of pages of other
+    sites that may ask, "*" for all of them.
+    """
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Refuse or pass on one request."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        route = scope["path"]
+    keys: Keys | None = None
+    hosts: Collection[str] | None = None
+    origins: Collection[str] = ()
 
-        body = Body(receive, self._limits)
+    def check(self, path: str, headers: Headers) -> None:
+        """Raise ApiError for a request that may not be made.
 
-        async def counted(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                await body.drain()  # the app may refuse what it has not read
-                self._answered(route, message["status"])
-            await send(message)
-
-        counts = route not in UNCOUNTED
-        self._busy += counts
-        try:
-            self._check(scope)
-            await self._app(scope, body.receive, counted)
-        except ApiError as error:
-            await error.response(scope, receive, counted)
-        finally:
-            self._busy -= counts
-
-    def _check(self, scope: Scope) -> None:
-        headers = Headers(scope=scope)
-        if self._busy > self._limits.connections and scope["path"] not in UNCOUNTED:
-            raise ApiError(
-                429,
-                f"the server has {self._limits.connections} requests at once and takes no more: try again in a moment",
-                code="rate_limit_exceeded",
-                headers={"retry-after": "1"},
-            )
-        guarded = self._keys is not None and scope["path"].startswith(GUARDED)
-        if guarded and self._keys is not None and not self._keys.know(headers.get("authorization")):
+        Without keys the name counts: another site could point a name of its own here, and its page read the answers.
+        """
+        name = urlsplit(f"//{headers.get('host', '')}").hostname or ""
+        if self.keys is None and self.hosts is not None and not _is_local(name) and name not in self.hosts:
+            raise ApiError(421, f"this server does not answer to {name[:64]!r}: start it with --allowed-host")
+        origin = headers.get("origin")
+        elsewhere = origin is not None and urlsplit(origin).netloc != headers.get("host")
+        if elsewhere and not {origin, "*"}.intersection(self.origins):
+            raise ApiError(403, f"a page at {str(origin)[:64]!r} may not ask this server: start it with --allow-origin")
+        if self.keys is not None and path.startswith(GUARDED) and not self.keys.know(headers.get("authorization")):
             raise ApiError(
                 401,
                 "the API key is missing or wrong: send a header Authorization: Bearer KEY",
                 code="invalid_api_key",
                 headers={"www-authenticate": "Bearer"},
             )
-        length = headers.get("content-length", "0")
-        if length.isascii() and length.isdecimal() and int(length[:20]) > self._limits.body_bytes:
-            raise too_large(self._limits)
+        if "content-length" in headers and "transfer-encoding" in headers:
+            raise ApiError(400, "a body has one end: send content-length or transfer-encoding", headers=_CLOSING)
 
 
-class Body:
-    """Reads a body for the app, no larger and no slower than allowed."""
+_CLOSING = {"connection": "close"}  # where the next request begins is not sure
 
-    def __init__(self, receive: Receive, limits: Limits) -> None:
-        self._receive = receive
+
+def _is_local(name: str) -> bool:
+    try:
+        return bool(ip_address(name))
+    except ValueError:
+        return name == "localhost" or name.endswith(".localhost")
+
+
+class Guard:
+    """ASGI middleware: it reads the whole body before the app does. It calls `answered` with each route and status."""
+
+    def __init__(self, app: ASGIApp, limits: Limits, callers: Callers, answered: Callable[[str, int], None]) -> None:
+        self._app = app
         self._limits = limits
-        self._left = limits.body_bytes
-        self._until = asyncio.get_running_loop().time() + limits.body_seconds
-        self._complete = False
+        self._callers = callers
+        self._answered = answered
+        self._busy = 0
+        self._arriving: deque[asyncio.Timeout] = deque()
 
-    async def receive(self) -> Message:
-        """The next part of the body; after its end, the next message of any kind.
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Refuse or pass on one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        route, begun = scope["path"], False
+
+        async def counted(message: Message) -> None:
+            nonlocal begun
+            if message["type"] == "http.response.start":
+                begun = True
+                self._answered(route, message["status"])
+            await send(message)
+
+        counts = route not in UNCOUNTED
+        try:
+            body = await self._admitted(scope, receive)
+            if body is None:
+                self._answered(route, LEFT)
+                return
+            if counts and self._busy >= self._limits.connections:
+                raise ApiError(
+                    429,
+                    f"the server has {self._busy} requests at once and takes no more: try again in a moment",
+                    code="rate_limit_exceeded",
+                    headers={"retry-after": "1"},
+                )
+            self._busy += counts
+            try:
+                await self._app(scope, _given(body, receive), counted)
+            finally:
+                self._busy -= counts
+        except ApiError as error:
+            await error.response(scope, receive, counted)
+        except Exception:
+            _log.exception("a request failed")
+            if begun:
+                raise
+            await ApiError(500, FAILED).response(scope, receive, counted)
+
+    async def _admitted(self, scope: Scope, receive: Receive) -> bytes | None:
+        """The body of a request that may be made; None if its client has left.
+
+        What is refused is read on for a moment all the same: a client that is still sending would miss the answer.
 
         Raises:
-            ApiError: it is too large or too slow.
+            ApiError: it may not be made, or the body is too large or too slow.
         """
-        if self._complete:
-            return await self._receive()
+        headers = Headers(scope=scope)
+        refused: ApiError | None = None
         try:
-            async with asyncio.timeout_at(self._until):
-                message = await self._receive()
+            self._callers.check(scope["path"], headers)
+            length = headers.get("content-length", "0")
+            if length.isascii() and length.isdecimal() and int(length[:20]) > self._limits.body_bytes:
+                raise self._too_large()
+        except ApiError as error:
+            refused = error
+        if refused is not None and "expect" in headers:
+            raise refused
+        parts, left, loop = list[bytes](), self._limits.body_bytes, asyncio.get_running_loop()
+        until = loop.time() + (self._limits.body_seconds if refused is None else _DRAIN_SECONDS)
+        try:
+            async with asyncio.timeout_at(until) as waiting:
+                self._arriving.append(waiting)
+                if len(self._arriving) > self._limits.connections:
+                    self._arriving.popleft().reschedule(loop.time())  # the oldest gives way
+                while (message := await receive())["type"] == "http.request":
+                    parts.append(message.get("body", b"") if refused is None else b"")
+                    left -= len(parts[-1])
+                    if left < 0 and refused is None:
+                        refused, parts = self._too_large(), []
+                        waiting.reschedule(loop.time() + _DRAIN_SECONDS)
+                    if not message.get("more_body", False):
+                        break
+                else:
+                    return None
         except TimeoutError:
-            self._complete = True
-            seconds = self._limits.body_seconds
-            raise ApiError(408, f"the body did not arrive within {seconds:g} seconds", code="timeout") from None
-        self._left -= self._take(message)
-        if self._left < 0:
-            raise too_large(self._limits)
-        return message
+            says = f"the body did not arrive within {self._limits.body_seconds:g} seconds"
+            refused = refused or ApiError(408, says, code="timeout", headers=_CLOSING)
+        finally:
+            with suppress(ValueError):
+                self._arriving.remove(waiting)
+        if refused is not None:
+            raise refused
+        return b"".join(parts)
 
-    async def drain(self) -> None:
-        """Read on for a moment, since a client that is still sending would miss the answer."""
-        left = _DRAINED
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_DRAIN_SECONDS):
-                while not self._complete and left > 0:
-                    left -= self._take(await self._receive())
-
-    def _take(self, message: Message) -> int:
-        """The number of bytes in a part; notes whether it is the last one."""
-        self._complete = message["type"] != "http.request" or not message.get("more_body", False)
-        return len(message.get("body", b""))
+    def _too_large(self) -> ApiError:
+        says = f"the body is larger than the {self._limits.body_bytes:,} bytes that are read"
+        return ApiError(413, says, code="too_large")
 
 
-def too_large(limits: Limits) -> ApiError:
-    """The error for a body beyond the limit."""
-    return ApiError(413, f"the body is larger than the {limits.body_bytes:,} bytes that are read", code="too_large")
+def _given(body: bytes, receive: Receive) -> Receive:
+    """What gives the app this body, and then whatever else comes."""
+    first = [body]
+
+    async def again() -> Message:
+        return {"type": "http.request", "body": first.pop(), "more_body": False} if first else await receive()
+
+    return again
 
 
 async def until_gone(receive: Receive, work: Awaitable[Any]) -> bool:
@@ -216,88 +278,21 @@ async def _gone(receive: Receive) -> None:
 
 
 class Connection(H11Protocol):
-    """uvicorn's connection, closed if a request arrives too slowly, its client stops reading, or there are too many."""
+    """uvicorn's connection; of more than `most`, the oldest one that asks nothing is dropped for a new one."""
 
-    limits: ClassVar[Limits] = Limits()
-    _late: asyncio.TimerHandle | None = None
-    _stuck: asyncio.TimerHandle | None = None
+    most: ClassVar[int] = 1024
+    _numbers: ClassVar[count[int]] = count()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        self.number = next(self._numbers)
         super().connection_made(transport)
-        if len(self.connections) > 2 * self.limits.connections:
-            transport.abort()
-            return
-        self._watch()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        for timer in (self._late, self._stuck):
-            if timer is not None:
-                timer.cancel()
-        super().connection_lost(exc)
-
-    def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        self._watch()
-
-    def on_response_complete(self) -> None:
-        super().on_response_complete()
-        self._watch()
-
-    def _watch(self) -> None:
-        """Start the time within which the client must send the rest of a request, and end it once that is there.
-
-        That is a head that has begun, on a new connection any head, and a body that was answered before its end.
-        `Body` has the time of other bodies, and uvicorn's keep-alive that between two requests.
-        """
-        if self.conn.our_state is h11.IDLE:
-            awaited = self.cycle is None or bool(self.conn.trailing_data[0])
-        else:
-            awaited = self.conn.our_state is h11.DONE and self.conn.their_state is h11.SEND_BODY
-        if not awaited and self._late is not None:
-            self._late.cancel()
-            self._late = None
-        elif awaited and self._late is None and not self.transport.is_closing():
-            self._late = self.loop.call_later(self.limits.body_seconds, self._give_up)
-
-    def pause_writing(self) -> None:
-        super().pause_writing()
-        self._stuck = self.loop.call_later(self.limits.send_seconds, self.transport.abort)
-
-    def resume_writing(self) -> None:
-        if self._stuck is not None:
-            self._stuck.cancel()
-        super().resume_writing()
-
-    def _unsupported_upgrade_warning(self) -> None:
-        """Nothing is logged: a request that offers another protocol, as Java's clients do, is answered as it is."""
-
-    def send_400_response(self, msg: str) -> None:
-        """uvicorn's answer to what is no HTTP, in OpenAI's form."""
-        self._refuse(ApiError(400, "what was sent is not HTTP/1.1: send a request", code="invalid_http"))
-
-    def _give_up(self) -> None:
-        if self.conn.our_state is h11.IDLE and self.conn.trailing_data[0]:
-            seconds = self.limits.body_seconds
-            self._refuse(ApiError(408, f"the head did not arrive within {seconds:g} seconds", code="timeout"))
-        self.transport.close()
-
-    def _refuse(self, error: ApiError) -> None:
-        """Answer what is no whole request, unless an answer has begun, and close."""
-        if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
-            self.transport.close()
-            return
-        response = error.response
-        headers = [*response.raw_headers, (b"connection", b"close")]
-        head = h11.Response(status_code=error.status_code, headers=headers, reason=HTTPStatus(error.status_code).phrase)
-        for event in (head, h11.Data(data=bytes(response.body)), h11.EndOfMessage()):
-            self.transport.write(self.conn.send(event) or b"")
-        self.transport.close()
+        others: Iterable[Any] = self.connections
+        opened = [one for one in others if not one.transport.is_closing()]
+        if len(opened) > self.most:
+            idle = [one for one in opened if one.cycle is None or one.cycle.response_complete]
+            min(idle, key=lambda one: one.number).transport.close()
 
 
 def protocol(limits: Limits) -> type[H11Protocol]:
     """The connections of a server with these limits."""
-    return type("LimitedConnection", (Connection,), {"limits": limits})
-
-
-def _digest(key: str) -> bytes:
-    return hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
+    return type("LimitedConnection", (Connection,), {"most": 2 * limits.connections})

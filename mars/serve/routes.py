@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import secrets
 import time
@@ -14,18 +15,18 @@ from fastapi import FastAPI
 from pydantic import ValidationError
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, Response
 
 from mars.config import MAX_SEED, DecodingSettings
 from mars.decoders import DecoderInfo
-from mars.schema import as_json
+from mars.schema import as_json, shown
 from mars.serve import Limits, conformance, remote
-from mars.serve.answers import FAILED, Bodies, EventStream, Piece, Writer
+from mars.serve.answers import Bodies, EventStream, Piece, Writer
 from mars.serve.async_service import AsyncStream, Served
 from mars.serve.conformance import IGNORED_HEADER, Route
-from mars.serve.guard import ApiError, Guard, Keys, until_gone
+from mars.serve.guard import FAILED, LEFT, ApiError, Callers, Guard, until_gone
 from mars.serve.metrics import CONTENT_TYPE, Metrics
 from mars.serve.schema import (
     UNIONS,
@@ -35,7 +36,6 @@ from mars.serve.schema import (
     ModelList,
     Request,
     StreamOptions,
-    error_body,
 )
 
 MODEL = "/v1/models/{name:path}"
@@ -43,11 +43,11 @@ PATHS = (
     *("/v1/models", MODEL, remote.PATH, "/v1/chat/completions", "/v1/completions"),
     *("/health", "/metrics"),
 )
-LEFT = 499
-"""The status of a request whose client has left: nobody reads it, and the metrics count it."""
 _READ = ["GET", "HEAD"]
 _NAMED = ", ".join(path for path in PATHS if "{" not in path)
-_OWN = ("threshold", "block_size")
+_OWN = ("threshold", "block_size", "layout")
+_MOST_LISTS = 100_000  # and brackets in texts; to read so many takes a tenth of a second
+_CHARACTERS = 8  # of a prompt for each token of the context, at first: a longer prompt is read in steps
 _log = logging.getLogger(__name__)
 Body = TypeVar("Body", bound=Request)
 
@@ -101,7 +101,7 @@ class RunningRequest:
     began: float
 
 
-def build(catalogue: Catalogue, limits: Limits, keys: Keys | None, metrics: Metrics) -> FastAPI:
+def build(catalogue: Catalogue, limits: Limits, callers: Callers, metrics: Metrics) -> FastAPI:
     """The application: all of `PATHS`, guarded."""
 
     @asynccontextmanager
@@ -116,9 +116,17 @@ def build(catalogue: Catalogue, limits: Limits, keys: Keys | None, metrics: Metr
 
     app = FastAPI(title="MARS", openapi_url=None, lifespan=lifespan, redirect_slashes=False)
     app.state.catalogue = catalogue
-    app.add_middleware(Guard, limits=limits, keys=keys, answered=answered)
+    app.add_middleware(Guard, limits=limits, callers=callers, answered=answered)
+    if callers.origins:  # before the guard, so that a browser is answered before it sends a key, and reads errors
+        methods, exposed = ["GET", "POST"], [IGNORED_HEADER, "retry-after"]
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=list(callers.origins),
+            allow_methods=methods,
+            allow_headers=["*"],
+            expose_headers=exposed,
+        )
     app.add_exception_handler(HTTPException, _refusal)
-    app.add_exception_handler(Exception, _failure)
     endpoint = Endpoint(catalogue, limits, metrics)
     app.add_api_route("/v1/models", endpoint.models, methods=_READ)
     app.add_api_route(MODEL, endpoint.model, methods=_READ)
@@ -173,7 +181,8 @@ class Endpoint:
         params, ignored = await _read(request, ChatRequest, "chat")
         served = await self._ready(params)
         turns = [message.turn() for message in params.messages]
-        prompt = await _encoded("messages", lambda: served.checkpoint.encode_chat(turns))
+        said = "\n".join(turn["content"] for turn in turns)
+        prompt = await self._encoded("messages", served, said, lambda: served.checkpoint.encode_chat(turns))
         return await self._answer(request, params, served, prompt, ignored)
 
     async def completions(self, request: HttpRequest) -> Response:
@@ -184,8 +193,11 @@ class Endpoint:
             single = params.single
         except ValueError as error:
             raise ApiError(400, str(error), param="prompt") from None
-        encode = served.checkpoint.encode_text
-        prompt = single if isinstance(single, list) else await _encoded("prompt", lambda: encode(single))
+        if isinstance(single, str):
+            encode = served.checkpoint.encode_beginning
+            prompt = await self._encoded("prompt", served, single, lambda: encode(single))
+        else:
+            prompt = single
         return await self._answer(request, params, served, prompt, ignored)
 
     async def _answer(
@@ -194,7 +206,7 @@ class Endpoint:
         running = self._submit(params, served, prompt, ignored, request.state.began)
         if params.stream:
             stream = running.bodies.stream(self.pieces(running), params.stream_options or StreamOptions())
-            return EventStream(stream, running.headers, running.records.close)
+            return EventStream(stream, running.headers, self._limits.send_seconds, running.records.close)
         whole: list[Piece] = []
 
         async def write() -> None:
@@ -216,19 +228,17 @@ class Endpoint:
     ) -> RunningRequest:
         """Start decoding; every error is raised before an answer begins."""
         length = self._length(served, params, len(prompt))
-        free = not params.model_fields_set.intersection(("decoder", *_OWN))
+        named = [name for name in ("decoder", *_OWN) if params.names(name)]
         try:
-            info = served.info(params.decoder, free=free)
+            info = served.info(params.decoder, free=not named)
         except ValueError as error:
             raise ApiError(400, str(error), param="decoder") from None
-        settings = _settings(params, served, length)
-        if info.exact or free:  # what adapts to the load changes no text, or only one that leaves it open
-            settings = replace(settings, layout="auto")
         try:
-            records = served.service.submit(info.name, prompt, settings, free=free)
+            settings = _settings(params, served, length, adapts=info.exact or not named)
+            records = served.service.submit(info.name, prompt, settings, free=not named)
         except ValueError as error:
             raise ApiError(400, str(error)) from None
-        unread = [name for name in _OWN if name in params.model_fields_set and name not in info.settings]
+        unread = [name for name in named if name != "decoder" and name not in info.settings]
         names = [*ignored, *params.idle, *unread]
         chat = isinstance(params, ChatRequest)
         logprobs = params.alternatives is not None
@@ -294,6 +304,27 @@ class Endpoint:
         served = await self._served(name)
         return ModelCard(id=name, created=self._created, max_model_len=served.service.context, decoders=served.decoders)
 
+    async def _encoded(self, param: str, served: Served, text: str, encode: Callable[[], list[int]]) -> list[int]:
+        """Token ids of a prompt that came as `param` and holds `text`, in a thread: long ones take a while."""
+        try:
+            prompt = await run_in_threadpool(self._encode, served, text, encode)
+        except ValueError as error:
+            raise ApiError(400, str(error), param=param) from None
+        if not prompt:
+            raise ApiError(400, "the prompt has no tokens", param=param)
+        return prompt
+
+    def _encode(self, served: Served, text: str, encode: Callable[[], list[int]]) -> list[int]:
+        """What `encode` gives, unless the beginning of the text has more tokens than the context already."""
+        context = served.service.context
+        size = _CHARACTERS * context
+        while size < len(text):
+            if len(served.checkpoint.encode_text(text[:size])) > context + 1:
+                says = f"the prompt has more tokens than the context of {context}: shorten it"
+                raise ApiError(400, says, code="context_length_exceeded")
+            size *= 2
+        return encode()
+
     def _length(self, served: Served, params: Request, prompt_tokens: int) -> int:
         """The most tokens that the answer may have."""
         room, most = served.service.context - prompt_tokens, self._limits.new_tokens
@@ -311,8 +342,10 @@ class Endpoint:
         return params.length or min(room, params.default_length or most, most)
 
 
-def _settings(params: Request, served: Served, length: int) -> DecodingSettings:
+def _settings(params: Request, served: Served, length: int, *, adapts: bool) -> DecodingSettings:
     """The request's settings, and the server's where it names none.
+
+    Where the layout `adapts` to the load it changes no text, or only one that the request leaves open.
 
     Raises:
         ValueError: a value is out of range.
@@ -323,6 +356,7 @@ def _settings(params: Request, served: Served, length: int) -> DecodingSettings:
     return DecodingSettings(
         threshold=threshold,
         block_size=params.block_size or served.usual_block_size,
+        layout=params.layout or ("auto" if adapts else DecodingSettings().layout),
         temperature=temperature,
         top_p=1.0 if params.top_p is None else params.top_p,
         seed=seed % (MAX_SEED + 1),
@@ -334,12 +368,16 @@ def _settings(params: Request, served: Served, length: int) -> DecodingSettings:
 async def _read(request: HttpRequest, kind: type[Body], route: Route) -> tuple[Body, tuple[str, ...]]:
     """The request, checked, and the names of its parameters that have no effect."""
     request.state.began = time.monotonic()
+    return await run_in_threadpool(_check, await request.body(), kind, route)
+
+
+def _check(body: bytes, kind: type[Body], route: Route) -> tuple[Body, tuple[str, ...]]:
+    if body.count(b"[") + body.count(b"{") > _MOST_LISTS:
+        raise ApiError(413, f"the body has more than {_MOST_LISTS:,} lists and objects", code="too_large")
     try:
-        data = await request.json()
+        data = json.loads(body)
     except (ValueError, RecursionError):
         raise ApiError(400, "the body is not JSON") from None
-    except ClientDisconnect:
-        raise ApiError(LEFT, "the client has left") from None
     if not isinstance(data, dict):
         raise ApiError(400, "the body must be a JSON object")
     try:
@@ -361,19 +399,8 @@ def _sentence(error: ValidationError) -> tuple[str | None, str]:
     says = found["msg"].removeprefix("Value error, ").replace("Input should be", "it should be")
     if name in UNIONS and found["type"] != "missing":
         return name, f"{name}: {UNIONS[name]}"
-    got = "" if found["type"] == "missing" else f", got {ascii(found['input'])[:80]}"
+    got = "" if found["type"] in ("missing", "value_error") else f", got {ascii(shown(found['input']))[1:-1][:80]}"
     return name, f"{'.'.join(place) or 'the body'}: {says[0].lower()}{says[1:]}{got}"
-
-
-async def _encoded(param: str, encode: Callable[[], list[int]]) -> list[int]:
-    """Token ids of a prompt that came as `param`, in a thread: long ones take a while."""
-    try:
-        prompt = await run_in_threadpool(encode)
-    except ValueError as error:
-        raise ApiError(400, str(error), param=param) from None
-    if not prompt:
-        raise ApiError(400, "the prompt has no tokens", param=param)
-    return prompt
 
 
 async def _refusal(_: HttpRequest, error: Exception) -> Response:
@@ -386,7 +413,3 @@ async def _refusal(_: HttpRequest, error: Exception) -> Response:
         }
         error = ApiError(status, says.get(status, "the request cannot be answered"), headers=headers)
     return error.response
-
-
-async def _failure(_: HttpRequest, error: Exception) -> Response:
-    return JSONResponse(error_body(FAILED, "server_error"), status_code=500)

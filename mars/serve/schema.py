@@ -11,10 +11,10 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator, model_validator
 
-from mars.config import MAX_ALTERNATIVES, MAX_BLOCK_SIZE, MAX_SEED
+from mars.config import MAX_ALTERNATIVES, MAX_BLOCK_SIZE, MAX_SEED, LayoutName
 from mars.serve.conformance import OBFUSCATION
 
-MOST_STOPS = 4
+MOST_STOPS, MOST_MESSAGES, MOST_PARTS = 4, 2048, 256
 MOST_COMPLETION_ALTERNATIVES = 5
 COMPLETION_TOKENS = 16
 """OpenAI's default length of `/v1/completions`."""
@@ -36,30 +36,45 @@ class Strict(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False, frozen=True)
 
 
-class TextPart(Strict):
-    """One part of a content; only text is read."""
-
-    type: Literal["text"]
-    text: str
-
-
-class Message(Strict):
-    """One turn. `name` is not shown to the model.
-
-    Clients send an answer back as it came, with `refusal`, `tool_calls` and more of that kind: these may be there while
-    they are null or empty.
-    """
-
-    role: Literal["system", "developer", "user", "assistant"]
-    content: str | list[TextPart]
-    name: str | None = None
+class Lenient(Strict):
+    """One that clients send back with further fields, as they came: these may be there while they are null or empty."""
 
     @model_validator(mode="before")
     @classmethod
     def _without_empty(cls, value: Any) -> Any:
         if not isinstance(value, dict):
             return value
-        return {name: found for name, found in value.items() if name in cls.model_fields or found not in (None, [])}
+        return {name: given for name, given in value.items() if name in cls.model_fields or given not in _EMPTY}
+
+
+_EMPTY: tuple[Any, ...] = (None, [], {}, "")
+_TOOLS = {"tool_calls", "tool_call_id", "function_call"}
+
+
+class TextPart(Lenient):
+    """One part of a content; only text is read."""
+
+    type: Literal["text"]
+    text: str
+
+
+class Message(Lenient):
+    """One turn. `name` is not shown to the model."""
+
+    role: Literal["system", "developer", "user", "assistant"]
+    content: str | Annotated[list[TextPart], Field(max_length=MOST_PARTS, fail_fast=True)]
+    name: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _sayable(cls, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        if value.get("role") in ("tool", "function") or any(value.get(name) not in _EMPTY for name in _TOOLS):
+            raise ValueError("tools are not supported: send turns of system, developer, user and assistant alone")
+        if "content" in value and value["content"] in (None, []):
+            raise ValueError("there is no content: send a text or parts of the type text, or leave this turn out")
+        return value
 
     def turn(self) -> dict[str, str]:
         """Role and content as chat templates know them."""
@@ -71,9 +86,9 @@ class Message(Strict):
 class StreamOptions(Strict):
     """Whether a stream sends usage: in an event of its own at the end, and in every event. It is never obfuscated."""
 
-    include_usage: bool = False
-    continuous_usage_stats: bool = False
-    include_obfuscation: bool = False
+    include_usage: bool | None = False
+    continuous_usage_stats: bool | None = False
+    include_obfuscation: bool | None = False
 
 
 class Request(BaseModel, ABC):
@@ -84,16 +99,18 @@ class Request(BaseModel, ABC):
 
     model: str | None = None
     max_tokens: Whole | None = None
+    max_completion_tokens: Whole | None = None
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     top_p: Annotated[float, Field(gt=0, le=1)] | None = None
     seed: Annotated[int, Field(ge=-MAX_SEED - 1, le=MAX_SEED)] | None = None
-    stop: Stop | Annotated[list[Stop], Field(max_length=MOST_STOPS)] | None = None
+    stop: Stop | Annotated[list[Stop], Field(max_length=MOST_STOPS, fail_fast=True)] | None = None
     n: Literal[1] | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     decoder: str | None = None
     threshold: Annotated[float, Field(ge=0, le=1)] | None = None
     block_size: Annotated[int, Field(ge=1, le=MAX_BLOCK_SIZE)] | None = None
+    layout: LayoutName | None = None
     records: bool | None = None
 
     @field_validator("n", mode="before")
@@ -103,10 +120,14 @@ class Request(BaseModel, ABC):
             raise ValueError("must be 1: this server writes one answer a request")
         return value
 
+    def names(self, name: str) -> bool:
+        """Whether the request gives a value; null is one for a threshold alone."""
+        return name in self.model_fields_set and (name == "threshold" or getattr(self, name) is not None)
+
     @property
     def unread(self) -> dict[str, Any]:
         """The parameters that have no field, and those that have one without effect."""
-        obfuscates = self.stream_options is not None and self.stream_options.include_obfuscation
+        obfuscates = bool(self.stream_options and self.stream_options.include_obfuscation)
         return {**(self.model_extra or {}), **({OBFUSCATION: True} if obfuscates else {})}
 
     @property
@@ -124,12 +145,12 @@ class Request(BaseModel, ABC):
     @property
     def length(self) -> int | None:
         """The most tokens to write, if the request says so."""
-        return self.max_tokens
+        return self.max_tokens if self.max_completion_tokens is None else self.max_completion_tokens
 
     @property
     def length_name(self) -> str:
         """The parameter that `length` is taken from."""
-        return "max_tokens"
+        return "max_tokens" if self.max_completion_tokens is None else "max_completion_tokens"
 
     @property
     @abstractmethod
@@ -140,18 +161,16 @@ class Request(BaseModel, ABC):
 class ChatRequest(Request):
     """The body of `/v1/chat/completions`."""
 
-    messages: Annotated[list[Message], Field(min_length=1)]
-    max_completion_tokens: Whole | None = None
+    messages: Annotated[list[Message], Field(max_length=MOST_MESSAGES, fail_fast=True)]
     logprobs: bool | None = None
     top_logprobs: Annotated[int, Field(ge=0, le=MAX_ALTERNATIVES)] | None = None
 
-    @property
-    def length(self) -> int | None:
-        return self.max_tokens if self.max_completion_tokens is None else self.max_completion_tokens
-
-    @property
-    def length_name(self) -> str:
-        return "max_tokens" if self.max_completion_tokens is None else "max_completion_tokens"
+    @field_validator("messages", mode="before")
+    @classmethod
+    def _some(cls, value: Any) -> Any:
+        if value == []:
+            raise ValueError("there is no turn: send at least one, such as a user's")
+        return value
 
     @property
     def idle(self) -> list[str]:
@@ -167,7 +186,12 @@ class CompletionRequest(Request):
 
     default_length: ClassVar[int | None] = COMPLETION_TOKENS
 
-    prompt: str | list[str] | list[TokenId] | list[list[TokenId]]
+    prompt: (
+        str
+        | Annotated[list[str], Field(fail_fast=True)]
+        | Annotated[list[TokenId], Field(fail_fast=True)]
+        | Annotated[list[Annotated[list[TokenId], Field(fail_fast=True)]], Field(fail_fast=True)]
+    )
     logprobs: Annotated[int, Field(ge=0, le=MOST_COMPLETION_ALTERNATIVES)] | None = None
 
     @property
@@ -205,6 +229,7 @@ class Candidate(Strict):
     token: str
     logprob: float
     bytes: list[int]
+    id: Annotated[int, Field(exclude=True)]
 
 
 class TokenLogprob(Candidate):

@@ -17,8 +17,16 @@ BODIES: dict[Route, tuple[str, dict[str, Any]]] = {
     "completions": ("completions", {"prompt": "Hello", "max_tokens": 2}),
 }
 KINDS: dict[Route, type[Request]] = {"chat": ChatRequest, "completions": CompletionRequest}
-OURS = {"decoder", "threshold", "block_size", "records"}
-NOT_IN_THE_CLIENT: dict[Route, set[str]] = {"chat": {"ignore_eos"}, "completions": {"ignore_eos", "safety_identifier"}}
+OURS = {"decoder", "threshold", "block_size", "layout", "records"}
+VLLM = {
+    *("ignore_eos", "repetition_penalty", "length_penalty", "top_k", "min_p", "min_tokens", "use_beam_search"),
+    *("early_stopping", "skip_special_tokens", "spaces_between_special_tokens", "include_stop_str_in_output"),
+    "stop_token_ids",
+}
+NOT_IN_THE_CLIENT: dict[Route, set[str]] = {
+    "chat": VLLM | {"echo", "best_of", "add_generation_prompt", "continue_final_message"},
+    "completions": VLLM | {"safety_identifier", "max_completion_tokens", "metadata"},
+}
 MESSAGES = [{"role": "system", "content": "Answer briefly."}, {"role": "user", "content": "Hello"}]
 PARTS = [{"role": "user", "content": [{"type": "text", "text": "Hello"}]}]
 ANSWERED: dict[str, list[Any]] = {
@@ -40,6 +48,7 @@ ANSWERED: dict[str, list[Any]] = {
     "decoder": ["autoregressive"],
     "threshold": [0.9, None],
     "block_size": [4],
+    "layout": ["quadratic", None],
     "records": [True],
     "user": ["somebody"],
     "safety_identifier": ["somebody"],
@@ -82,7 +91,21 @@ WRONG: dict[str, list[Any]] = {
     "decoder": ["fast", 1],
     "threshold": [-0.1, 1.1, "high"],
     "block_size": [0, 65, 4.5],
+    "layout": ["round", 3],
     "records": ["yes"],
+    "repetition_penalty": [1.1],
+    "length_penalty": [0.5],
+    "top_k": [3],
+    "min_p": [0.1],
+    "min_tokens": [4],
+    "use_beam_search": [True],
+    "early_stopping": [True],
+    "skip_special_tokens": [False],
+    "spaces_between_special_tokens": [False],
+    "include_stop_str_in_output": [True],
+    "stop_token_ids": [[5]],
+    "add_generation_prompt": [False],
+    "continue_final_message": [True],
     "frequency_penalty": [0.5],
     "presence_penalty": [0.5],
     "logit_bias": [{"5": 1}],
@@ -129,7 +152,8 @@ def test_examples_are_answered(served: Any, parameter: Parameter, route: Route, 
     assert found.status_code == 200, found.text
     warned = found.headers.get(IGNORED_HEADER, "").split(", ")
     takes_no_threshold = parameter.name == "threshold"  # exact decoding, the default, reads none
-    assert (parameter.name in warned) == (parameter.support == "ignored" or takes_no_threshold)
+    ignored = parameter.support == "ignored" and value not in ({}, None)
+    assert (parameter.name in warned) == (ignored or takes_no_threshold)
 
 
 @pytest.mark.parametrize(("parameter", "route", "value"), cases(WRONG))
@@ -152,6 +176,38 @@ def test_a_parameter_that_needs_another_one_is_named_without_it(served: Any, rou
     assert found.status_code == 200
     assert found.headers[IGNORED_HEADER] == ", ".join(given)
     assert found.json()["choices"][0]["logprobs"] is None
+
+
+@pytest.mark.parametrize("route", KINDS)
+def test_null_is_not_set(served: Any, route: Route) -> None:
+    path, body = BODIES[route]
+    names = {name.partition(".")[0] for name in conformance.known(route)} - {"threshold", *body}
+    options = {"include_usage": None, "continuous_usage_stats": None, "include_obfuscation": None}
+    for given in (
+        {**dict.fromkeys(names), **body},
+        {**body, "metadata": {}, "stream": True, "stream_options": options},
+    ):
+        found = served.post(path, json=given)
+        assert found.status_code == 200, found.text
+        assert IGNORED_HEADER not in found.headers
+
+
+@pytest.mark.parametrize("route", KINDS)
+def test_both_lengths_may_be_given(served: Any, route: Route) -> None:
+    path, body = BODIES[route]
+    given = {**body, "max_tokens": 9, "max_completion_tokens": 1, "stop": None, "ignore_eos": True}
+    found = served.post(path, json=given)
+    assert found.json()["usage"]["completion_tokens"] == 1
+
+
+def test_an_answer_with_empty_fields_is_read(served: Any) -> None:
+    empty = {"refusal": None, "tool_calls": [], "annotations": [], "audio": None, "function_call": None, "extra": {}}
+    turns = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b", **empty}]
+    answers = [
+        served.post(json={"messages": [*turns[:1], turn, *turns[:1]], "max_tokens": 2})
+        for turn in (turns[1], {"role": "assistant", "content": [{"type": "text", "text": "b", "annotations": None}]})
+    ]
+    assert answers[0].json()["usage"] == answers[1].json()["usage"]
 
 
 @pytest.mark.parametrize("route", KINDS)

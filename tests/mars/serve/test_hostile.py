@@ -10,13 +10,13 @@ import re
 import socket
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 from mars.checkpoint import Checkpoint
-from mars.serve import Limits, guard
+from mars.serve import Limits
 from mars.serve.guard import Keys, read_keys
 
 CHAT: dict[str, Any] = {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 2}
@@ -139,11 +139,31 @@ def test_too_many_stop_strings_are_told_how_many_there_may_be(served: Any) -> No
     assert message == "stop: it should be a text or up to 4 texts, none of them empty"
 
 
-def test_the_place_of_a_wrong_value_is_that_of_the_request(served: Any) -> None:
-    """Not that of a type within a union."""
-    turns = [*CHAT["messages"], {"role": "assistant", "content": None}]
-    message = served.post(json={**CHAT, "messages": turns}).json()["error"]["message"]
-    assert message == "messages.1.content: it should be a valid string, got None"
+TURN = {"role": "user", "content": "x"}
+CALL = {"id": "c1", "type": "function", "function": {"name": "w", "arguments": "{}"}}
+TURNS: dict[str, tuple[list[Any], str]] = {
+    "null": ([TURN, {"role": "assistant", "content": None}], "messages.1: there is no content: send a text"),
+    "no parts": ([{"role": "user", "content": []}], "messages.0: there is no content"),
+    "none": ([], "messages: there is no turn: send at least one"),
+    "call": (
+        [TURN, {"role": "assistant", "content": None, "tool_calls": [CALL]}],
+        "messages.1: tools are not supported",
+    ),
+    "called": ([TURN, {"role": "assistant", "content": "", "tool_calls": [CALL]}], "messages.1: tools are not"),
+    "tool": ([TURN, {"role": "tool", "tool_call_id": "c1", "content": "21"}], "messages.1: tools are not supported"),
+    "function": ([{"role": "function", "content": "x", "name": "f"}], "messages.0: tools are not supported"),
+    "image": ([{"role": "user", "content": [{"type": "image_url"}]}], "messages.0.content"),
+    "audio": ([{**TURN, "audio": {"id": "a"}}], "messages.0.audio"),
+    "number": ([{"role": "user", "content": 7}], "messages.0.content: it should be a valid string, got 7"),
+}
+
+
+@pytest.mark.parametrize("case", TURNS)
+def test_a_wrong_turn_is_told_what_to_send(served: Any, case: str) -> None:
+    turns, says = TURNS[case]
+    found = served.post(json={**CHAT, "messages": turns})
+    assert (found.status_code, found.json()["error"]["param"]) == (400, "messages")
+    assert found.json()["error"]["message"].startswith(says)
 
 
 ABSENT = (
@@ -255,113 +275,135 @@ def test_who_leaves_in_the_middle_of_a_body_leaves_no_error(serve: Callable[...,
     assert not [record for record in caplog.records if record.levelname == "ERROR"]
 
 
-HALF_HEADS = (b"P", b"POST /v1/chat/completions HTTP/1.1", b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nA: b")
-
-
-@pytest.mark.parametrize("head", HALF_HEADS)
-def test_a_half_sent_head_is_given_up(strict: Any, head: bytes) -> None:
-    status, body = answered(strict, head)
-    assert (status, json.loads(body)["error"]["code"]) == (408, "timeout")
-    assert json.loads(body)["error"]["message"] == "the head did not arrive within 0.5 seconds"
-
-
-HEALTH = b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"
-
-
-def healthy(connection: socket.socket) -> bytes:
-    """What comes after the answer to `HEALTH`, as far as it has come."""
-    received = b""
-    while b"}" not in received:
-        received += connection.recv(65536)
-    assert received.startswith(b"HTTP/1.1 200 ")
-    return received.partition(b"}")[2]
-
-
-@pytest.mark.parametrize("head", HALF_HEADS)
-@pytest.mark.parametrize("together", [True, False])
-def test_a_half_sent_second_head_is_given_up(strict: Any, head: bytes, together: bool) -> None:
-    with strict.connect() as connection:
-        connection.sendall(HEALTH + (head if together else b""))
-        second = healthy(connection)
-        if not together:
-            connection.sendall(head)
-        while more := connection.recv(65536):
-            second += more
-    assert second.startswith(b"HTTP/1.1 408 ")
-    assert b"the head did not arrive within 0.5 seconds" in second
-
-
-def test_a_second_head_that_trickles_is_given_up(strict: Any) -> None:
-    """The time is that of the whole head, however often a part of it comes."""
-    with strict.connect() as connection:
-        connection.sendall(HEALTH)
-        healthy(connection)
-        began = time.monotonic()
-        connection.setblocking(False)
-        answer = b""
-        while not answer and time.monotonic() < began + 10:
-            connection.sendall(b"G")
-            time.sleep(0.05)
-            with suppress(BlockingIOError):
-                answer = connection.recv(65536)
-    assert answer.startswith(b"HTTP/1.1 408 ")
-    assert time.monotonic() - began < 3
-
-
-def test_a_connection_may_serve_many_requests_with_pauses(strict: Any) -> None:
-    with strict.connect() as connection:
-        for _ in range(4):
-            connection.sendall(HEALTH[:9])
-            time.sleep(0.2)
-            connection.sendall(HEALTH[9:])
-            healthy(connection)
-        time.sleep(0.7)  # longer than a head may take: no head has begun
-        connection.sendall(HEALTH)
-        healthy(connection)
-
-
-def test_a_body_that_trickles_after_the_answer_is_given_up(strict: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guard, "_DRAIN_SECONDS", 0.1)
-    with strict.connect() as connection:
-        connection.sendall(post(1000).replace(b"/v1/chat/completions", b"/none").replace(b"close", b"keep-alive"))
-        assert connection.recv(65536).startswith(b"HTTP/1.1 404 ")
-        began = time.monotonic()
-        with suppress(ConnectionError):
-            while time.monotonic() < began + 10:
-                connection.sendall(b"x")
-                time.sleep(0.05)
-    assert time.monotonic() - began < 3
-
-
-def test_a_silent_connection_is_closed(strict: Any) -> None:
-    """Nothing was asked, so nothing can be answered: browsers open connections that they may never use."""
-    with strict.connect() as connection:
-        assert connection.recv(100) == b""
-
-
 @pytest.mark.parametrize("other", ["websocket", "h2c"])
-def test_an_offer_of_another_protocol_is_passed_over_in_silence(served: Any, caplog: Any, other: str) -> None:
-    with caplog.at_level("WARNING", "uvicorn.error"):
-        found = served.post(json=CHAT, headers={"connection": "Upgrade", "upgrade": other})
+def test_an_offer_of_another_protocol_is_passed_over(served: Any, other: str) -> None:
+    found = served.post(json=CHAT, headers={"connection": "Upgrade", "upgrade": other})
     assert found.status_code == 200
-    assert caplog.messages == []
 
 
-NO_HTTP = (
-    b"\x16\x03\x01\x02\x00\x01\x00",
-    b"\r\n\r\nxx",
-    b"GET /a b HTTP/1.1",
-    b"GET / HTTP/1.1\r\nno colon",
-    b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: -1",
-    b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2",
-)
+def test_who_does_not_read_frees_the_row(strict: Any) -> None:
+    body = json.dumps({**CHAT, "max_tokens": 900, "stream": True, "logprobs": True, "top_logprobs": 20}).encode()
+    with socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+        connection.connect(("127.0.0.1", strict.port))
+        connection.sendall(post(len(body)) + body)
+        strict.until(lambda: strict.service.running > 0)
+        strict.until(lambda: not strict.service.running, 60)
 
 
-@pytest.mark.parametrize("head", NO_HTTP, ids=range(len(NO_HTTP)))
-def test_what_is_no_http_is_refused(served: Any, head: bytes) -> None:
-    status, body = answered(served, head + b"\r\n\r\n")
+def test_too_many_requests_are_told_to_wait(serve: Callable[..., Any]) -> None:
+    server = serve(limits=Limits(connections=2))
+    server.steps.held = True
+    with ThreadPoolExecutor(2) as threads:
+        asked = [threads.submit(server.post, json=CHAT) for _ in range(2)]
+        server.until(lambda: server.service.running + server.service.waiting == 2)
+        found = server.post(json=CHAT)
+        watched = [server.get(path).status_code for path in ("/health", "/metrics")]
+        server.steps.go()
+        assert [one.result().status_code for one in asked] == [200, 200]
+    assert watched == [200, 200]
+    assert (found.status_code, found.headers["retry-after"]) == (429, "1")
+    assert found.json()["error"]["type"] == "rate_limit_error"
+    assert "2 requests at once" in found.json()["error"]["message"]
+
+
+def test_the_oldest_unfinished_body_gives_way(serve: Callable[..., Any]) -> None:
+    server = serve(limits=Limits(connections=2))
+    with server.connect() as first, server.connect() as second, server.connect() as third:
+        for number, connection in enumerate((first, second, third), start=1):
+            connection.sendall(post(100))
+            server.until(lambda number=number: len(server.server.server_state.tasks) == min(number, 2))
+        assert first.recv(65536).startswith(b"HTTP/1.1 408 ")
+        assert server.post(json=CHAT).status_code == 200
+        assert len(server.server.server_state.tasks) <= 2
+
+
+def test_the_oldest_idle_connection_is_dropped(serve: Callable[..., Any]) -> None:
+    server = serve(limits=Limits(connections=2))
+    silent = [server.connect() for _ in range(6)]
+    assert [silent[0].recv(100), silent[1].recv(100)] == [b"", b""]
+    silent[5].sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert silent[5].recv(100).startswith(b"HTTP/1.1 200 ")
+    assert server.post(json=CHAT).status_code == 200
+    for connection in silent:
+        connection.close()
+
+
+HOSTS = (("evil.example", 421), ("evil.example:80", 421), ("", 421), ("mars.example", 200), ("localhost:1", 200))
+
+
+@pytest.mark.parametrize(("host", "status"), [*HOSTS, ("127.0.0.1", 200), ("[::1]:8000", 200)])
+def test_a_server_has_names(named: Any, host: str, status: int) -> None:
+    assert named.post(json=CHAT, headers={"host": host}).status_code == status
+
+
+ORIGINS = ("http://evil.example", "null", "http://127.0.0.1", "https://page.example.evil.example")
+
+
+@pytest.mark.parametrize("origin", ORIGINS)
+def test_pages_of_other_sites_may_not_ask(named: Any, origin: str) -> None:
+    headers = {"origin": origin, "content-type": "text/plain"}
+    refused = named.post(content=json.dumps(CHAT), headers=headers)
+    assert refused.status_code == 403
+    assert "--allow-origin" in refused.json()["error"]["message"]
+    assert "access-control-allow-origin" not in refused.headers
+    assert named.post(json=CHAT, headers={"origin": named.url}).status_code == 200
+
+
+def test_a_page_that_may_ask_reads_everything(serve: Callable[..., Any]) -> None:
+    server = serve(keys=[KEY], callers={"origins": ["http://page.example"]})
+    page = {"origin": "http://page.example"}
+    asked = {"access-control-request-method": "POST", "access-control-request-headers": "authorization,content-type"}
+    preflight = server.client.options("/v1/chat/completions", headers={**page, **asked})
+    assert preflight.status_code == 200
+    assert "authorization" in preflight.headers["access-control-allow-headers"]
+    key = {"authorization": f"Bearer {KEY}"}
+    answers = [
+        server.post(json=CHAT, headers={**page, **key}),
+        server.post(json={**CHAT, "stream": True}, headers={**page, **key}),
+        server.post(json={}, headers={**page, **key}),
+        server.post(json=CHAT, headers=page),
+        server.get("/v1/nothing", headers={**page, **key}),
+    ]
+    assert [answer.status_code for answer in answers] == [200, 200, 400, 401, 404]
+    assert {answer.headers["access-control-allow-origin"] for answer in (preflight, *answers)} == {page["origin"]}
+    assert server.post(json=CHAT, headers={"origin": "http://evil.example", **key}).status_code == 403
+
+
+def test_a_body_has_one_end(served: Any) -> None:
+    head = post(5).replace(b"\r\n\r\n", b"\r\nTransfer-Encoding: chunked\r\n\r\n")
+    status, _ = answered(served, head, b"0\r\n\r\nGET /health HTTP/1.1\r\nHost: x\r\n\r\n")
     assert status == 400
-    assert json.loads(body)["error"]["message"] == "what was sent is not HTTP/1.1: send a request"
+
+
+EXPENSIVE: dict[str, tuple[str, Any]] = {
+    "wrong ids": ("completions", {"prompt": [-1] * 250_000}),
+    "wrong lists": ("completions", {"prompt": [[-1]] * 150_000}),
+    "wrong texts": ("completions", {"prompt": [*["x"] * 150_000, 1]}),
+    "long text": ("completions", {"prompt": "word " * 200_000}),
+    "white space": ("completions", {"prompt": " " * 1_000_000}),
+    "many turns": ("chat/completions", {"messages": [{"role": "user", "content": ""}] * 26_000}),
+    "wrong turns": ("chat/completions", {"messages": [{"role": 1}] * 80_000}),
+    "parts": ("chat/completions", {"messages": [{"role": "user", "content": [{"type": 1}] * 80_000}]}),
+    "unknown names": ("chat/completions", {**CHAT, **{f"a{number}": 0 for number in range(80_000)}}),
+    "stops": ("chat/completions", {**CHAT, "stop": [""] * 200_000}),
+    "one turn": ("chat/completions", {"messages": [{"role": "user", "content": "<|im_end|>" * 100_000}]}),
+    "extra": ("chat/completions", {**CHAT, "logit_bias": {str(number): 1 for number in range(80_000)}}),
+}
+
+
+@pytest.mark.parametrize("case", EXPENSIVE)
+def test_a_refusal_costs_little(served: Any, case: str) -> None:
+    path, body = EXPENSIVE[case]
+    content = json.dumps(body).encode()
+    assert len(content) <= 2**20
+    served.post("completions", json={"prompt": "<|im_end|>", "max_tokens": 1})  # makes what is made once
+    began = time.process_time()
+    found = served.post(path, content=content)
+    spent = time.process_time() - began
+    assert found.status_code in (400, 413)
+    assert 10 < len(found.json()["error"]["message"]) < 400
+    assert spent < 1  # of both sides, on a core that others use too; it was up to 13
 
 
 HOSTILE = {
@@ -370,39 +412,14 @@ HOSTILE = {
     "values": sum(map(len, WRONG.values())),
     "addresses": len(ABSENT),
     "keys": len(KEYS),
-    "half heads": len(HALF_HEADS),
-    "no HTTP": len(NO_HTTP),
+    "hosts": len(HOSTS),
+    "origins": len(ORIGINS),
+    "expensive": len(EXPENSIVE),
 }
 
 
 def test_there_are_a_hundred_of_them() -> None:
     assert sum(HOSTILE.values()) >= 100, HOSTILE
-
-
-def test_a_reader_that_does_not_read_loses_its_connection(strict: Any) -> None:
-    """Nothing can be sent to who takes nothing: the status went out at the beginning, and no sentence can follow."""
-    body = json.dumps({**CHAT, "max_tokens": 900, "stream": True, "logprobs": True, "top_logprobs": 20}).encode()
-    with socket.socket() as connection:
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
-        connection.connect(("127.0.0.1", strict.port))
-        connection.sendall(post(len(body)) + body)
-        strict.until(lambda: strict.service.running > 0)
-        strict.until(lambda: not strict.service.running, 60)
-        strict.until(lambda: not strict.server.server_state.connections, 60)
-
-
-def test_too_many_requests_at_once_are_told_to_wait(strict: Any) -> None:
-    with strict.connect() as first, strict.connect() as second:
-        for connection in (first, second):
-            connection.sendall(post(100))
-        strict.until(lambda: len(strict.server.server_state.tasks) == 2)
-        found = strict.post(json=CHAT)
-        watched = [strict.get(path).status_code for path in ("/health", "/metrics")]
-    assert watched == [200, 200]
-    assert found.status_code == 429
-    assert found.headers["retry-after"] == "1"
-    assert found.json()["error"]["type"] == "rate_limit_error"
-    assert "2 requests at once" in found.json()["error"]["message"]
 
 
 def test_keys_come_from_a_file(tmp_path: Any) -> None:
@@ -416,8 +433,10 @@ def test_keys_come_from_a_file(tmp_path: Any) -> None:
         file.write_text(text)
         with pytest.raises(ValueError, match=says):
             read_keys(file)
-    with pytest.raises(ValueError, match="cannot be read"):
+    with pytest.raises(ValueError, match="does not exist"):
         read_keys(tmp_path / "none")
+    file.write_bytes(b"\xef\xbb\xbf" + KEY.encode() + b"\r\n")
+    assert read_keys(file).know(f"Bearer {KEY}")
     assert not Keys([]).know(None)
 
 
@@ -425,6 +444,12 @@ def test_keys_come_from_a_file(tmp_path: Any) -> None:
 def keyed(serve: Callable[..., Any]) -> Any:
     """A server with two keys."""
     return serve(keys=[KEY, "another-key"])
+
+
+@pytest.fixture(scope="module")
+def named(serve: Callable[..., Any]) -> Any:
+    """A server with a name."""
+    return serve(callers={"hosts": {"mars.example"}})
 
 
 @pytest.fixture(scope="module")
