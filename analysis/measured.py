@@ -20,7 +20,7 @@ from analysis.figures.points import POOLED, measure
 from analysis.published import FOLDER as PUBLISHED
 from analysis.published import read_published
 from analysis.runs import read_runs
-from analysis.runs.files import INDEX
+from analysis.runs.files import study_files
 
 FILE = "measured.json.gz"
 VERSION = 1
@@ -68,12 +68,10 @@ def read_measured(folder: Path) -> Callable[[str], pd.DataFrame] | None:
 
 
 def _digest(folder: Path) -> str:
-    """A hash of the index, of the published tables, and of the sizes of the files with rows."""
+    """A hash of the runs and of the published tables."""
     digest = hashlib.sha256(f"{VERSION}".encode())
-    for file in (folder / INDEX, *sorted(PUBLISHED.glob("*.csv"))):
+    for file in (*study_files(folder), *sorted(PUBLISHED.glob("*.csv"))):
         digest.update(file.read_bytes())
-    sizes = {file.name: file.stat().st_size for file in sorted(folder.glob("*.parquet"))}
-    digest.update(json.dumps(sizes).encode())
     return digest.hexdigest()
 
 

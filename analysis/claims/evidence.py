@@ -18,7 +18,6 @@ import pandas as pd
 from analysis.published import BENCHMARKS, read_published
 from analysis.runs import RunStore
 from analysis.runs.baseline import ArModels, is_plain, writes_one_token
-from analysis.runs.files import INDEX
 from analysis.runs.schema import RunEntry, cpu_units
 from analysis.runs.schema import RunModel as Model
 from analysis.stats.intervals import CONFIDENCE, Interval
@@ -371,8 +370,6 @@ def _is_real(bench: dict[str, Any]) -> bool:
 def _benches(folder: Path) -> dict[str, dict[str, Any]]:
     found = {}
     for path in sorted(folder.glob("*.json")):
-        if path.name == INDEX:
-            continue
         try:
             data = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError):

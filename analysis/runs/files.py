@@ -1,37 +1,52 @@
-"""The files of a run store: their paths, and writing of whole runs by one process at a time. No torch here."""
+"""The files of a run store, one for each study: reading them, and writing by one process at a time. No torch here."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from filelock import FileLock
 
 from analysis.runs.schema import SCHEMA, check_entry
-from analysis.runs.tables import PROPOSALS, check_proposals, check_rows, rows_schema
+from analysis.runs.tables import PROPOSALS, ROWS, RUN, TURN, check_proposals, check_rows, frame_of
 
-INDEX = "index.json"
-LOCK = ".lock"
+_ENTRIES = b"runs"
+_PROPOSALS_END = ".proposals.parquet"
+_LOCK = ".lock"
 """Held by the one process that writes to a store."""
+_WHOLE = 2**28
+"""Bytes: a text that several runs wrote is stored once, however many texts there are."""
 
 
-def read_index(path: Path) -> list[Any]:
-    """The entries of an index, as they are.
+def study_of(entry: Mapping[str, Any]) -> str:
+    """The study of a run, which names its file: its plan, or the benchmark that it answers."""
+    return re.sub(r"[^A-Za-z0-9_@+=-]+", "-", str(entry["plan"] or entry["tasks"][0]))
+
+
+def study_files(folder: Path) -> list[Path]:
+    """The files of the studies in a folder."""
+    return sorted(path for path in folder.glob("*.parquet") if not path.name.endswith(_PROPOSALS_END))
+
+
+def read_entries(path: Path) -> list[Any]:
+    """The entries of the runs in the file of a study, as they are.
 
     Raises:
-        ValueError: the file is no index, or one of another schema.
+        ValueError: the file is damaged, holds no runs, or runs of another schema.
     """
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise ValueError(f"{path} is not JSON: {error}") from error
+        data = json.loads((pq.read_metadata(path).metadata or {})[_ENTRIES])
+    except (OSError, pa.ArrowException, KeyError, ValueError, RecursionError) as error:
+        raise ValueError(f"{path} is damaged or holds no runs: {error}") from error
     if not isinstance(data, dict) or data.get("schema") != SCHEMA or isinstance(data["schema"], bool):
         found = data.get("schema") if isinstance(data, dict) else None
         raise ValueError(f"{path}: schema must be {SCHEMA}, got {found!r}")
@@ -40,14 +55,25 @@ def read_index(path: Path) -> list[Any]:
     return data["runs"]
 
 
-def rows_path(folder: Path, run: str) -> Path:
-    """The file of the rows of a run."""
-    return folder / f"{run}.parquet"
+def read_rows(path: Path) -> dict[str, pd.DataFrame]:
+    """The rows of a study by the id of their run, not yet checked beyond their types.
+
+    Raises:
+        ValueError: the file is damaged, or a column is missing or of another type.
+    """
+    return _by_run(path, ROWS.append(TURN))
 
 
-def proposals_path(folder: Path, run: str) -> Path:
-    """The file of the mask proposals of a run, if they were kept."""
-    return folder / f"{run}.proposals.parquet"
+def read_proposals(path: Path) -> dict[str, pd.DataFrame]:
+    """The mask proposals that belong to the file of a study, by the id of their run; most studies have none."""
+    kept = _proposals_path(path)
+    return _by_run(kept, PROPOSALS) if kept.is_file() else {}
+
+
+def has_proposals(path: Path) -> set[str]:
+    """The runs of a study whose mask proposals were kept."""
+    kept = _proposals_path(path)
+    return set(_read(kept, [RUN.name]).column(RUN.name).unique().to_pylist()) if kept.is_file() else set()
 
 
 def write_run(
@@ -56,56 +82,93 @@ def write_run(
     """Add a run, or replace the one with its id; rows may come in any order, whole numbers in any width.
 
     Raises:
-        ValueError: a field or column at fault, or an index that cannot be read; the store is then unchanged.
+        ValueError: a field or column at fault, or a study that cannot be read; the store is then unchanged.
     """
     check_entry(entry, "entry.")
-    table = _table(rows, rows_schema(rows.columns))
-    checked = check_rows(table, entry)
-    kept = None if proposals is None else _table(proposals, PROPOSALS)
+    table = _table(rows, ROWS.append(TURN) if TURN.name in rows else ROWS, entry["id"])
+    checked = check_rows(frame_of(table, table.schema), entry)
+    kept = None if proposals is None else _table(proposals, PROPOSALS, entry["id"])
     if kept is not None:
-        check_proposals(kept, checked)
+        check_proposals(frame_of(kept, PROPOSALS), checked)
     folder.mkdir(parents=True, exist_ok=True)
-    with FileLock(folder / LOCK):
-        index = folder / INDEX
-        others = read_index(index) if index.exists() else []
-        runs = [other for other in others if not (isinstance(other, dict) and other.get("id") == entry["id"])]
-        runs.append(dict(entry))
-        runs.sort(key=lambda run: str(run.get("id")) if isinstance(run, dict) else "")
-        _write_parquet(rows_path(folder, entry["id"]), table)
-        if kept is not None:
-            _write_parquet(proposals_path(folder, entry["id"]), kept)
-        _write_index(index, runs)
-        if kept is None:
-            proposals_path(folder, entry["id"]).unlink(missing_ok=True)
+    with FileLock(folder / _LOCK):
+        home = folder / f"{study_of(entry)}.parquet"
+        before = {path: read_entries(path) for path in study_files(folder)}
+        others = _without(before.get(home, []), {entry["id"]})
+        _write_study(home, [*others, dict(entry)], table, kept)
+        for path, entries in before.items():
+            if path != home and len(left := _without(entries, {entry["id"]})) < len(entries):
+                _write_study(path, left)
 
 
 def remove_runs(folder: Path, unwanted: Callable[[Mapping[str, Any]], bool]) -> int:
-    """Remove runs with their files; returns how many.
+    """Remove runs with their rows; returns how many.
 
     Raises:
-        ValueError: the index cannot be read.
+        ValueError: a study cannot be read.
     """
-    index = folder / INDEX
-    if not index.is_file():
+    if not folder.is_dir():
         return 0
-    with FileLock(folder / LOCK):
-        runs = read_index(index)
-        gone = [run for run in runs if isinstance(run, dict) and unwanted(run)]
-        if gone:
-            kept = [run for run in runs if run not in gone]
-            _write_index(index, kept)
-        for run in gone:
-            rows_path(folder, run["id"]).unlink(missing_ok=True)
-            proposals_path(folder, run["id"]).unlink(missing_ok=True)
-    return len(gone)
+    count = 0
+    with FileLock(folder / _LOCK):
+        for path in study_files(folder):
+            entries = read_entries(path)
+            gone = {run["id"] for run in entries if isinstance(run, dict) and unwanted(run)}
+            if gone:
+                _write_study(path, _without(entries, gone))
+                count += len(gone)
+    return count
 
 
-def _write_index(index: Path, runs: list[Any]) -> None:
-    text = json.dumps({"schema": SCHEMA, "runs": runs}, indent=1, ensure_ascii=False) + "\n"
-    replace_file(index, lambda place: Path(place).write_text(text, encoding="utf-8"))
+def _without(entries: Sequence[Any], ids: set[str]) -> list[Any]:
+    return [run for run in entries if not (isinstance(run, dict) and run.get("id") in ids)]
 
 
-def _table(frame: pd.DataFrame, schema: pa.Schema) -> pa.Table:
+def _write_study(path: Path, entries: list[Any], more: pa.Table | None = None, kept: pa.Table | None = None) -> None:
+    """The file of a study with the rows that it has of these runs, and with more; without runs the file goes."""
+    new = set(more.column(RUN.name).unique().to_pylist()) if more is not None else set()
+    stay = {run["id"] for run in entries if isinstance(run, dict)} - new
+    ordered = sorted(entries, key=lambda run: str(run.get("id")) if isinstance(run, dict) else "")
+    tables = {path: (ROWS.append(TURN), more), _proposals_path(path): (PROPOSALS, kept)}
+    for place, (schema, added) in reversed(tables.items()):  # the entries last: they say what is there
+        parts = [_read(place)] if place.is_file() else []
+        parts = [part.filter(pc.is_in(part.column(RUN.name), pa.array(sorted(stay), pa.string()))) for part in parts]
+        whole = pa.concat_tables(
+            [*parts, *([] if added is None else [added])] or [_empty(schema)], promote_options="default"
+        )
+        if not whole.num_rows:
+            place.unlink(missing_ok=True)
+            continue
+        whole = whole.sort_by([(name, "ascending") for name in (RUN.name, "task", "number")])
+        listed = json.dumps({"schema": SCHEMA, "runs": ordered}, ensure_ascii=False)
+        _write_parquet(place, whole.replace_schema_metadata(None), {_ENTRIES: listed} if place == path else {})
+
+
+def _proposals_path(path: Path) -> Path:
+    return path.with_name(f"{path.stem}{_PROPOSALS_END}")
+
+
+def _empty(schema: pa.Schema) -> pa.Table:
+    return pa.schema([RUN, *schema]).empty_table()
+
+
+def _by_run(path: Path, schema: pa.Schema) -> dict[str, pd.DataFrame]:
+    try:
+        frame = frame_of(_read(path), pa.schema([RUN, *schema]))
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+    parts = frame.groupby(RUN.name, sort=False)
+    return {str(run): part.drop(columns=RUN.name).reset_index(drop=True) for run, part in parts}
+
+
+def _read(path: Path, names: list[str] | None = None) -> pa.Table:
+    try:
+        return pq.ParquetFile(path).read(names, use_threads=False)  # small, and cores may be busy
+    except (OSError, pa.ArrowException) as error:
+        raise ValueError(f"the file is damaged or no Parquet: {error}") from error
+
+
+def _table(frame: pd.DataFrame, schema: pa.Schema, run: str) -> pa.Table:
     for name in schema.names:
         if name not in frame:
             raise ValueError(f"column {name} is missing")
@@ -113,11 +176,18 @@ def _table(frame: pd.DataFrame, schema: pa.Schema) -> pa.Table:
         table = pa.Table.from_pandas(frame[schema.names], schema=schema, preserve_index=False)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"the rows do not fit the columns of the store: {error}") from error
-    return table.sort_by([("task", "ascending"), ("number", "ascending")]).replace_schema_metadata(None)
+    ordered = table.sort_by([("task", "ascending"), ("number", "ascending")]).replace_schema_metadata(None)
+    return ordered.add_column(0, RUN, pa.array([run] * len(ordered), RUN.type))
 
 
-def _write_parquet(path: Path, table: pa.Table) -> None:
-    replace_file(path, lambda place: pq.write_table(table, place, compression="zstd", compression_level=19))
+def _write_parquet(path: Path, table: pa.Table, told: Mapping[bytes, str]) -> None:
+    def write(place: str) -> None:
+        options = {"compression": "zstd", "compression_level": 15, "dictionary_pagesize_limit": _WHOLE}
+        with pq.ParquetWriter(place, table.schema, store_schema=False, **options) as writer:
+            writer.write_table(table, row_group_size=max(1, len(table)))
+            writer.add_key_value_metadata(told)
+
+    replace_file(path, write)
 
 
 def replace_file(path: Path, write: Callable[[str], object]) -> None:

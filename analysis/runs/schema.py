@@ -16,7 +16,7 @@ from mars.config import DecodingSettings
 from mars.decoders import Stage
 from mars.schema import Open, checked, must_be, prefixing_errors
 
-SCHEMA = 1
+SCHEMA = 2
 DEFAULT_SETTINGS = asdict(DecodingSettings())
 """The value, in older runs, of a field that came later."""
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 
-from analysis.runs.files import INDEX, proposals_path, read_index, rows_path
+from analysis.runs.files import has_proposals, read_entries, read_proposals, read_rows, study_files
 from analysis.runs.schema import (
     DEFAULT_SETTINGS,
     MODEL_FIELDS,
@@ -101,63 +99,66 @@ def _flattened(entry: Mapping[str, Any]) -> dict[str, Any]:
 def read_runs(folder: Path) -> RunStore:
     """The runs of a folder; none if it is empty or does not exist.
 
-    The content of the folder never raises an error: a damaged run is left out, and `problems` says why.
+    The content of the folder never raises an error: a damaged study or run is left out, and `problems` says why.
     """
-    index = folder / INDEX
-    if not index.is_file():
-        stray = sorted(folder.glob("*.parquet"))
-        return RunStore(problems=[f"{index} is missing, so that {stray[0].name} cannot be read"] if stray else ())
-    try:
-        listed = read_index(index)
-    except ValueError as error:
-        return RunStore(problems=[str(error)])
-    times = Counter(entry.get("id") for entry in listed if isinstance(entry, dict) and is_id(entry.get("id")))
+    listed: list[tuple[Path, int, Any]] = []
     problems: list[str] = []
+    if (before := folder / "index.json").is_file():
+        problems.append(f"{before} is of an earlier version, which kept a file for each run: measure them again")
+    for path in study_files(folder):
+        try:
+            listed += [(path, number, entry) for number, entry in enumerate(read_entries(path))]
+        except ValueError as error:
+            problems.append(str(error))
+    ids = (entry.get("id") for _, _, entry in listed if isinstance(entry, dict))
+    times = Counter(run for run in ids if is_id(run))
+    rows, proposals = cache(read_rows), cache(read_proposals)
     entries: list[dict[str, Any]] = []
     frames: dict[str, pd.DataFrame] = {}
     kept: dict[str, pd.DataFrame] = {}
-    for number, entry in enumerate(listed):
+    for path, number, entry in listed:
         try:
-            _check_listed(entry, f"{index}: runs[{number}]", times)
-            rows, proposals = _read_files(folder, entry)
+            _check_listed(entry, f"{path}: runs[{number}]", times)
+            run = entry["id"]
+            frame = _rows_of(path, entry, rows)
+            if run in proposals(path):
+                kept[run] = _checked(path, run, lambda: check_proposals(proposals(path)[run], frame))  # noqa: B023
         except ValueError as error:
             problems.append(str(error))
             continue
         entries.append(entry)
-        frames[entry["id"]] = rows
-        if proposals is not None:
-            kept[entry["id"]] = proposals
+        frames[run] = frame
+    problems = list(dict.fromkeys(problems))  # a damaged study is one, however many runs it has
     return RunStore(entries=sorted(entries, key=lambda entry: entry["id"]), problems=problems, frames=frames, kept=kept)
 
 
 def open_runs(folder: Path) -> RunStore:
-    """The runs in the index of a folder that is known to be valid: each file is read on first use.
+    """The runs of a folder that is known to be valid: the rows of a study are read on first use.
 
     Raises:
-        ValueError: the index is damaged; or, on first use, the file of a run is.
+        ValueError: a study is damaged; or, on first use, the rows of a run are.
     """
-    entries = sorted(read_index(folder / INDEX), key=lambda entry: str(entry["id"]))
-    listed = {entry["id"]: entry for entry in entries}
-    kept = {run for run in listed if proposals_path(folder, run).is_file()}
-    files = cache(lambda run: _read_files(folder, listed[run]))
+    found = {entry["id"]: (path, entry) for path in study_files(folder) for entry in read_entries(path)}
+    kept = {run: found[run] for path in study_files(folder) for run in has_proposals(path) if run in found}
+    rows, proposals = cache(read_rows), cache(read_proposals)
     return RunStore(
-        entries=entries,
-        frames=_OnDemand(listed, lambda run: files(run)[0]),
-        kept=_OnDemand(kept, lambda run: files(run)[1]),
+        entries=[found[run][1] for run in sorted(found)],
+        frames=_OnDemand(found, lambda path, entry: _rows_of(path, entry, rows)),
+        kept=_OnDemand(kept, lambda path, entry: proposals(path)[entry["id"]]),
     )
 
 
 class _OnDemand(Mapping[str, pd.DataFrame]):
-    """The frames of these runs by id, each read when it is asked for."""
+    """The frames of these runs by id, each made when it is asked for."""
 
-    def __init__(self, runs: Collection[str], read: Callable[[str], Any]) -> None:
+    def __init__(
+        self, runs: Mapping[str, tuple[Path, Any]], read: Callable[[Path, Mapping[str, Any]], pd.DataFrame]
+    ) -> None:
         self._runs = runs
         self._read = read
 
     def __getitem__(self, run: str) -> pd.DataFrame:
-        if run not in self._runs:
-            raise KeyError(run)
-        return self._read(run)
+        return self._read(*self._runs[run])
 
     def __contains__(self, run: object) -> bool:
         return run in self._runs
@@ -178,23 +179,18 @@ def _check_listed(entry: Any, where: str, times: Mapping[Any, int]) -> None:
         raise ValueError(f"{where}.id is that of another run as well: {entry['id']}")
 
 
-def _read_files(folder: Path, entry: Mapping[str, Any]) -> tuple[pd.DataFrame, pd.DataFrame | None]:
-    path = rows_path(folder, entry["id"])
-    if not path.is_file():
-        raise ValueError(f"{path} is missing, although {INDEX} lists the run")
+def _rows_of(path: Path, entry: Mapping[str, Any], rows: Callable[[Path], Mapping[str, pd.DataFrame]]) -> pd.DataFrame:
+    found = rows(path)
+    if entry["id"] not in found:
+        raise ValueError(f"{path}: run {entry['id']} has no rows")
+    return _checked(path, entry["id"], lambda: check_rows(found[entry["id"]], entry))
+
+
+def _checked(path: Path, run: str, check: Callable[[], pd.DataFrame]) -> pd.DataFrame:
     try:
-        rows = check_rows(_read_table(path), entry)
-        path = proposals_path(folder, entry["id"])
-        return rows, check_proposals(_read_table(path), rows) if path.is_file() else None
+        return check()
     except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
-
-
-def _read_table(path: Path) -> pa.Table:
-    try:
-        return pq.ParquetFile(path).read(use_threads=False)
-    except (OSError, pa.ArrowException) as error:
-        raise ValueError(f"the file is damaged or no Parquet: {error}") from error
+        raise ValueError(f"{path}: run {run}: {error}") from error
 
 
 def _aggregates(rows: pd.DataFrame, *, judged: bool) -> dict[str, Any]:

@@ -2,70 +2,88 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+RUN = pa.field("run", pa.string())
+"""The id of the run that a row belongs to, in the files; a frame holds the rows of one run."""
 ROWS = pa.schema(
-    [
-        pa.field("task", pa.string()),
-        pa.field("number", pa.int64()),
-        pa.field("correct", pa.bool_()),
-        pa.field("tokens", pa.int64()),
-        pa.field("passes", pa.int64()),
-        pa.field("seconds", pa.float64()),
-        pa.field("model_seconds", pa.float64()),
-        pa.field("finish_reason", pa.string()),
-        pa.field("acceptance_lengths", pa.list_(pa.int64())),
-        pa.field("text", pa.string()),
-    ]
+    {
+        "task": pa.string(),
+        "number": pa.int64(),
+        "correct": pa.bool_(),
+        "tokens": pa.int64(),
+        "passes": pa.int64(),
+        "seconds": pa.float32(),
+        "finish_reason": pa.string(),
+        "acceptance_lengths": pa.list_(pa.int64()),
+        "text": pa.string(),
+    }
 )
 TURN = pa.field("turn", pa.int64())
 """A further column of timed runs: rows of one number were decoded between two turns of other runs."""
 PROPOSALS = pa.schema(
-    [
-        pa.field("task", pa.string()),
-        pa.field("number", pa.int64()),
-        pa.field("depth", pa.int8()),
-        pa.field("score", pa.float32()),
-        pa.field("agrees", pa.bool_()),
-    ]
+    {"task": pa.string(), "number": pa.int64(), "depth": pa.int8(), "score": pa.float32(), "agrees": pa.bool_()}
 )
 
 
-def rows_schema(names: Collection[str]) -> pa.Schema:
-    """The columns of rows, with the turn where it is among the names."""
-    return ROWS.append(TURN) if TURN.name in names else ROWS
-
-
-def check_rows(table: pa.Table, entry: Mapping[str, Any]) -> pd.DataFrame:
-    """The rows of a run as a frame.
+def frame_of(table: pa.Table, schema: pa.Schema) -> pd.DataFrame:
+    """These columns as a frame; the turn may be missing.
 
     Raises:
-        ValueError: a column is missing, of another type or holds what it may not, or problems are missing.
+        ValueError: a column is missing, of another type, or has empty values.
     """
-    frame = _frame(table, rows_schema(table.schema.names))
-    for name in ("number", "tokens", "passes", "seconds", "model_seconds", TURN.name):
+    names = [name for name in schema.names if name != TURN.name or name in table.schema.names]
+    for name in names:
+        found = table.schema.get_all_field_indices(name)
+        if len(found) != 1:
+            raise ValueError(f"column {name} is {'duplicated' if found else 'missing'}")
+        kind, wanted = table.schema.field(name).type, schema.field(name).type
+        if not kind.equals(wanted):
+            raise ValueError(f"column {name} must be {wanted}, got {kind}")
+        column = table.column(name)
+        within = pa.types.is_list(kind) and column.combine_chunks().flatten().null_count
+        if name != TURN.name and (column.null_count or within):
+            raise ValueError(f"column {name} must hold no empty values")
+    return table.select(names).to_pandas(use_threads=False)  # small, and cores may be busy
+
+
+def check_rows(frame: pd.DataFrame, entry: Mapping[str, Any]) -> pd.DataFrame:
+    """The rows of a run, without the turn if it has none.
+
+    Raises:
+        ValueError: a column holds what it may not, or problems are missing.
+    """
+    if TURN.name in frame:
+        turns = frame[TURN.name]
+        if turns.isna().all():
+            frame = frame.drop(columns=TURN.name)
+        elif turns.isna().any():
+            raise ValueError("column turn must hold no empty values")
+        else:
+            frame = frame.astype({TURN.name: "int64"})
+    frame = frame.astype({"seconds": "float64"})  # sums of many
+    for name in ("number", "tokens", "passes", "seconds", TURN.name):
         if name in frame:
             _check_numbers(frame[name])
     if wrong := set(frame["finish_reason"]) - {"stop", "length"}:
         raise ValueError(f"column finish_reason must hold stop or length, got {min(wrong)!r}")
-    if (_flattened(table.column("acceptance_lengths")).to_numpy(zero_copy_only=False) < 0).any():
+    if len(frame) and (np.concatenate(frame["acceptance_lengths"].to_list()) < 0).any():
         raise ValueError("column acceptance_lengths must hold no number below 0")
     _check_problems(frame, entry)
     return frame
 
 
-def check_proposals(table: pa.Table, rows: pd.DataFrame) -> pd.DataFrame:
-    """The mask proposals of a run as a frame; `rows` are its rows.
+def check_proposals(frame: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
+    """The mask proposals of a run; `rows` are its rows.
 
     Raises:
         ValueError: as for the rows, or there are proposals of problems without a row.
     """
-    frame = _frame(table, PROPOSALS)
     _check_numbers(frame["score"])
     if len(frame) and frame["depth"].min() < 1:
         raise ValueError(f"column depth must be >= 1, got {frame['depth'].min()}")
@@ -75,24 +93,6 @@ def check_proposals(table: pa.Table, rows: pd.DataFrame) -> pd.DataFrame:
         first = frame[stray].iloc[0]
         raise ValueError(f"column number has {first['task']} {first['number']}, which is not a row of the run")
     return frame
-
-
-def _frame(table: pa.Table, schema: pa.Schema) -> pd.DataFrame:
-    for field in schema:
-        found = table.schema.get_all_field_indices(field.name)
-        if len(found) != 1:
-            raise ValueError(f"column {field.name} is {'duplicated' if found else 'missing'}")
-        kind = table.schema.field(field.name).type
-        if kind != field.type and not (pa.types.is_large_string(kind) and pa.types.is_string(field.type)):
-            raise ValueError(f"column {field.name} must be {field.type}, got {kind}")
-        column = table.column(field.name)
-        if column.null_count or (pa.types.is_list(kind) and _flattened(column).null_count):
-            raise ValueError(f"column {field.name} must hold no empty values")
-    return table.select(schema.names).to_pandas(use_threads=False)  # small, and cores may be busy
-
-
-def _flattened(column: pa.ChunkedArray) -> pa.Array:
-    return column.combine_chunks().flatten()
 
 
 def _check_numbers(column: pd.Series) -> None:

@@ -52,7 +52,7 @@ def test_a_damaged_file_is_named(folder: Path) -> None:
 
 
 def test_a_store_with_a_broken_run_is_not_measured(folder: Path) -> None:
-    next(folder.glob("sliding*.parquet")).write_bytes(b"no Parquet")
+    next(folder.glob("*.proposals.parquet")).write_bytes(b"no Parquet")
     with pytest.raises(ValueError, match="no Parquet"):
         write_measured(folder)
 

@@ -83,7 +83,7 @@ def store(folder: Path) -> Any:
     import pandas as pd
 
     rows = [{"id": "a", "threshold": 0.9, "tasks": ("x", "y")}, {"id": "b", "threshold": None, "tasks": ("x",)}]
-    return SimpleNamespace(table=lambda: pd.DataFrame(rows), problems=["/srv/runs/index.json: runs[3].id is missing"])
+    return SimpleNamespace(table=lambda: pd.DataFrame(rows), problems=["/srv/runs/a.parquet: runs[3].id is missing"])
 
 
 @pytest.fixture
@@ -96,7 +96,7 @@ def test_the_table_is_json_without_paths(tmp_path: Path) -> None:
     found = table(tmp_path)
     assert found["headers"] == ["id", "threshold", "tasks"]
     assert found["data"] == [["a", 0.9, ["x", "y"]], ["b", None, ["x"]]]
-    assert found["problems"] == ["index.json: runs[3].id is missing"]
+    assert found["problems"] == ["a.parquet: runs[3].id is missing"]
 
 
 @pytest.mark.usefixtures("stored")
@@ -124,7 +124,7 @@ def test_a_changed_folder_is_read_again(tmp_path: Path, monkeypatch: pytest.Monk
     table(tmp_path)
     table(tmp_path)
     assert len(read) == 1
-    (tmp_path / "index.json").write_text("{}")
+    (tmp_path / "study.parquet").write_text("{}")
     table(tmp_path)
     assert len(read) == 2
 

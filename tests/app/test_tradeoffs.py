@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from analysis.runs import open_runs
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -72,8 +73,7 @@ def choose(tab: Page, label: str, option: str) -> None:
 
 
 def run_of(site: Any, model: str, threshold: float | None) -> str:
-    listed = json.loads((site.runs / "index.json").read_text())["runs"]
-    for entry in listed:
+    for entry in open_runs(site.runs).entries:
         has = (entry["model"]["name"], entry["settings"]["threshold"], entry["batch_size"], entry["decoder"])
         if has == (model, threshold, 16, "sliding_window"):
             return str(entry["id"])

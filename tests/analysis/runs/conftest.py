@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 
 from analysis.runs import read_runs, write_run
@@ -41,7 +42,6 @@ ROWS = pd.DataFrame(
         "tokens": [4, 6, 5, 5],
         "passes": [2, 2, 5, 1],
         "seconds": [0.5, 0.5, 0.5, 0.5],
-        "model_seconds": [0.25, 0.25, 0.25, 0.25],
         "finish_reason": ["stop", "length", "stop", "stop"],
         "acceptance_lengths": [[0, 2], [0, 0, 2], [5], [0, 0, 0, 0, 1]],
         "text": ["a", "é\n", "", "<b>"],
@@ -76,24 +76,24 @@ def proposals() -> pd.DataFrame:
 
 @pytest.fixture
 def put(entry: Any, rows: pd.DataFrame, proposals: pd.DataFrame) -> Callable[..., Path]:
-    """`put(folder, id)`: that run in the store; returns the path of its rows."""
+    """`put(folder, id)`: that run in the store, in a study of its own name; returns the path of its rows."""
 
-    def written(folder: Path, run: str = str(ENTRY["id"])) -> Path:
-        write_run(folder, entry(run), rows, proposals)
-        return folder / f"{run}.parquet"
+    def written(folder: Path, run: str | None = None) -> Path:
+        given = entry() if run is None else entry(run, plan=run)
+        write_run(folder, given, rows, proposals)
+        return folder / f"{given['plan']}.parquet"
 
     return written
 
 
 @pytest.fixture
-def change_index() -> Callable[[Path, Callable[[Any], object]], None]:
-    """`change_index(folder, change)`: the index as `change` leaves it."""
+def change_entries() -> Callable[[Path, Callable[[Any], object]], None]:
+    """`change_entries(path, change)`: the entries of a study as `change` leaves them."""
 
-    def changed(folder: Path, change: Callable[[Any], object]) -> None:
-        index = folder / "index.json"
-        data = json.loads(index.read_text())
+    def changed(path: Path, change: Callable[[Any], object]) -> None:
+        data = json.loads(pq.read_metadata(path).metadata[b"runs"])
         change(data)
-        index.write_text(json.dumps(data))
+        pq.write_table(pq.read_table(path).replace_schema_metadata({b"runs": json.dumps(data)}), path)
 
     return changed
 

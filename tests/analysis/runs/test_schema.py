@@ -61,9 +61,9 @@ def test_the_units_of_a_cpu_in_few_words(hardware: str, units: str) -> None:
     ],
 )
 def test_a_field_that_is_off(
-    put: Any, change_index: Any, only_problem: Any, path: str, value: object, words: str, tmp_path: Path
+    put: Any, change_entries: Any, only_problem: Any, path: str, value: object, words: str, tmp_path: Path
 ) -> None:
-    put(tmp_path, "bad")
+    bad = put(tmp_path, "bad")
     put(tmp_path, "good")
 
     def change(data: dict[str, Any]) -> None:
@@ -73,13 +73,13 @@ def test_a_field_that_is_off(
             place = place[name]
         place[last] = value
 
-    change_index(tmp_path, change)
-    assert f"index.json: runs[0].{words}" in only_problem(tmp_path)
+    change_entries(bad, change)
+    assert f"bad.parquet: runs[0].{words}" in only_problem(tmp_path)
 
 
 @pytest.mark.parametrize("path", ["id", "decoder", "plan", "model.name", "timed"])
-def test_a_field_that_is_missing(put: Any, change_index: Any, only_problem: Any, path: str, tmp_path: Path) -> None:
-    put(tmp_path, "bad")
+def test_a_field_that_is_missing(put: Any, change_entries: Any, only_problem: Any, path: str, tmp_path: Path) -> None:
+    bad = put(tmp_path, "bad")
     put(tmp_path, "good")
 
     def change(data: dict[str, Any]) -> None:
@@ -88,7 +88,7 @@ def test_a_field_that_is_missing(put: Any, change_index: Any, only_problem: Any,
             place = place[name]
         del place[path.split(".")[-1]]
 
-    change_index(tmp_path, change)
+    change_entries(bad, change)
     problem = only_problem(tmp_path)
     assert f"runs[0].{path} " in problem
 

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
 from analysis.figures import POOLED
+from analysis.runs.files import remove_runs
 from app.tradeoffs.run_cache import RunCache
 
 
@@ -34,10 +34,8 @@ def test_a_change_on_disk_is_noticed_and_read_when_asked(fabricate: Callable[[Pa
     before = run_cache.store()
     assert not run_cache.stale()
     assert not run_cache.reload()
-    index = tmp_path / "index.json"
-    listed = json.loads(index.read_text())
-    listed["runs"].pop()
-    index.write_text(json.dumps(listed))
+    gone = before.runs.entries[-1]["id"]
+    remove_runs(tmp_path, lambda run: run["id"] == gone)
     assert run_cache.stale()
     assert run_cache.store() is before
     assert run_cache.reload()
@@ -47,7 +45,7 @@ def test_a_change_on_disk_is_noticed_and_read_when_asked(fabricate: Callable[[Pa
 
 def test_a_broken_run_is_named_without_a_path(fabricate: Callable[[Path], Path], tmp_path: Path) -> None:
     run_cache = RunCache(fabricate(tmp_path))
-    broken = next(tmp_path.glob("block_cached*.parquet"))
+    broken = next(tmp_path.glob("*.proposals.parquet"))
     broken.write_bytes(b"no Parquet")
     (problem,) = run_cache.store().problems
     assert broken.name in problem
