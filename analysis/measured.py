@@ -1,7 +1,7 @@
 """The measured tables of a store, kept beside its runs, so that a page need not read and measure them all again.
 
-`python -m analysis measured` writes the file. It is valid only for the very runs and published tables that it was made
-from: after any change of these it is ignored until it is made again.
+`python -m analysis measured` writes the file. It is valid only for the very runs that it was made from: after any
+change of these it is ignored until it is made again.
 """
 
 from __future__ import annotations
@@ -17,13 +17,11 @@ from typing import Any
 import pandas as pd
 
 from analysis.figures.points import POOLED, measure
-from analysis.published import FOLDER as PUBLISHED
-from analysis.published import read_published
 from analysis.runs import read_runs
 from analysis.runs.files import study_files
 
 FILE = "measured.json.gz"
-VERSION = 1
+VERSION = 2
 """One more after a change of what is measured or of what marks are called."""
 
 
@@ -37,7 +35,7 @@ def write_measured(folder: Path, progress: Callable[[int], object] = lambda _: N
     if runs.problems or not runs.entries:
         raise ValueError(runs.problems[0] if runs.problems else f"{folder} has no runs")
     tasks = list(dict.fromkeys(task for entry in runs.entries for task in entry["tasks"]))
-    tables = {POOLED: measure(runs, read_published(), progress=progress)}
+    tables = {POOLED: measure(runs, progress=progress)}
     if len(tasks) > 1:
         tables |= {task: measure(runs, families=(task,), progress=progress) for task in tasks}
     content = {"of": _digest(folder), "tables": {task: _packed(table) for task, table in tables.items()}}
@@ -47,7 +45,7 @@ def write_measured(folder: Path, progress: Callable[[int], object] = lambda _: N
 
 
 def read_measured(folder: Path) -> Callable[[str], pd.DataFrame] | None:
-    """The tables of `measure` by the name of the family; the one of all families has the published rows too.
+    """The tables of `measure` by the name of the family.
 
     None if there are no tables of these very runs.
 
@@ -68,9 +66,9 @@ def read_measured(folder: Path) -> Callable[[str], pd.DataFrame] | None:
 
 
 def _digest(folder: Path) -> str:
-    """A hash of the runs and of the published tables."""
+    """A hash of the runs."""
     digest = hashlib.sha256(f"{VERSION}".encode())
-    for file in (*study_files(folder), *sorted(PUBLISHED.glob("*.csv"))):
+    for file in study_files(folder):
         digest.update(file.read_bytes())
     return digest.hexdigest()
 

@@ -24,6 +24,12 @@ def shown(value: float | None, form: str) -> str:
     return "–" if value is None else f"{value:{form}}"
 
 
+def signed(value: float, form: str) -> str:
+    """A number with a proper minus, and no sign before one that rounds to 0."""
+    text = f"{value:{form}}"
+    return (text if any(digit in text for digit in "123456789") else text.lstrip("+-")).replace("-", "−")
+
+
 def aligned(lines: Lines, *, numbers: bool = True) -> str:
     """Cells in columns: the first is left-aligned, the others right-aligned; without `numbers` all left-aligned."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]

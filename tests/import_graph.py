@@ -42,7 +42,7 @@ LAYERS: dict[str, list[dict[str, str]]] = {
             "stats": "stats",
             "decoding": "decoding",
             "text_table": "text_table",
-            "recipes": "recipes",
+            "studies": "studies",
             "plotly_script": "plotly_script",
         },
         {"figures": "figures", "published": "published"},

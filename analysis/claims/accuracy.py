@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
-from math import inf
 
 from analysis.claims.evidence import DIFFUSION, Evidence, GreedyRuns, Published, Run, on_each_kind, on_same_problems
 from analysis.claims.judging import (
@@ -13,21 +11,16 @@ from analysis.claims.judging import (
     Claim,
     ClaimVerdict,
     Finding,
-    about,
     among,
-    listed,
     lost,
     number,
     percent,
     points,
-    problems_needed,
     together,
     verdict_of,
     worst,
 )
-from analysis.runs.schema import RunModel as Model
-from analysis.stats.intervals import share
-from analysis.stats.pairs import contrast, identical_texts, paired, paired_difference
+from analysis.stats.pairs import contrast, identical_texts, paired_difference
 
 COLLAPSE = 5.0
 """Points that a model must be behind AR to have collapsed."""
@@ -64,14 +57,13 @@ def _one_token(evidence: Evidence) -> Finding:
         return finding
     same = [_same_by_construction(runs, run, rival) for _, run, rival in pairs]
     confidence = together(same.count(False))
-    undecided = []
+    undecided = 0
     for (role, run, rival), by_construction in zip(pairs, same, strict=True):
         difference = paired_difference(runs.rows(run), runs.rows(rival))
         interval = difference.score_interval(confidence)
         holds = by_construction or interval.low >= -MARGIN
         verdict = verdict_of(holds=holds, fails=interval.surely_below(0))
-        if verdict is ClaimVerdict.OPEN:
-            undecided.append(problems_needed(run.n, interval, above=-MARGIN, below=0.0))
+        undecided += verdict is ClaimVerdict.OPEN
         finding.add(
             {
                 "MARS": _with_accuracy(runs, run),
@@ -93,10 +85,9 @@ def _one_token(evidence: Evidence) -> Finding:
     texts = f"every text is AR's ({percent(identical_texts(runs.rows(run), runs.rows(rival)))}); " if alike else ""
     finding.headline = f"{texts}{runs.name(run.model)}: {points(runs.points(run, rival, confidence))} points"
     if undecided:
-        finding.headline += among(len(undecided), len(pairs), "undecided")
+        finding.headline += among(undecided, len(pairs), "undecided")
     if not alike and all(role == "start" for role, _, _ in pairs):
         finding.missing = "a compute-matched AR"
-    finding.why += [*_needed(undecided), *_worse_families(runs, pairs)]
     return finding
 
 
@@ -108,25 +99,6 @@ def _same_by_construction(runs: GreedyRuns, run: Run, rival: Run) -> bool:
     """True of a gated adapter and its base, where every text is the same: chance cannot make them differ."""
     of_base = run.model.base == rival.model.fingerprint
     return of_base and identical_texts(runs.rows(run), runs.rows(rival)).value == 1
-
-
-def _needed(undecided: Sequence[float]) -> list[str]:
-    if not undecided:
-        return []
-    wanted = " to ".join(dict.fromkeys(map(about, (min(undecided), max(undecided)))))
-    return [f"If the differences stay as measured, {wanted} problems would decide the open comparisons."]
-
-
-def _worse_families(runs: GreedyRuns, pairs: Sequence[tuple[str, Run, Run]]) -> list[str]:
-    """The families in which models are surely behind the AR model they started from, and how many models are."""
-    worse: Counter[str] = Counter()
-    for run, rival in [(run, rival) for role, run, rival in pairs if role == "start"]:
-        ours, theirs = (runs.rows(each).groupby("task") for each in (run, rival))
-        for task, rows in ours:
-            difference = paired_difference(rows, theirs.get_group(task))
-            worse[str(task)] += difference.score_interval().surely_below(0)
-    where = " and ".join(f"{task} ({models} model{'s' * (models > 1)})" for task, models in worse.items() if models)
-    return [f"MARS is surely behind its start in {where} and in no other family."] if where else []
 
 
 # Claim 2
@@ -175,14 +147,6 @@ def _sft_loss(evidence: Evidence) -> Finding:
     )
     finding.add({"models": "with it", "accuracy": accuracies(kept)}, {"points lost": lost(small_fall)})
     finding.add({"models": "kept by the loss", "accuracy": ""}, {"points lost": lost(kept_back)}, keeps)
-    if finding.verdict is ClaimVerdict.OPEN:
-        limits = ((falls, fall, MARGIN), (keeps, kept_back, 0.0))
-        needed = [
-            problems_needed(chosen[0].n, interval, above=0.0, below=below)
-            for verdict, interval, below in limits
-            if verdict is ClaimVerdict.OPEN
-        ]
-        finding.why += _needed([problems for problems in needed if problems < inf])
     finding.headline = (
         f"B = {sizes[0]} to {sizes[-1]}: {lost(fall)} points lost without the loss, {lost(small_fall)} with it"
     )
@@ -213,12 +177,11 @@ def _frontier(evidence: Evidence) -> Finding:
         if (at := next((run for run in sweep[1] if run.threshold == AT), None))
     }
     confidence = together(2 * len(swept))
-    parts: dict[Model, tuple[ClaimVerdict, ...]] = {}
     for model, (base, at, lower) in swept.items():
         loss, speed = runs.points(at, base, confidence).scaled(-1), runs.forward(at, confidence)
         steps = [runs.forward_gain(after, before) for before, after in pairwise([base, *lower])]
         rises = all(step.value > 1 for step in steps)
-        parts[model] = (
+        parts = (
             verdict_of(holds=loss.high <= most, fails=loss.surely_above(most)),
             verdict_of(holds=speed.low >= least, fails=speed.surely_below(least)),
             verdict_of(holds=rises, fails=any(step.surely_below(1) for step in steps)),
@@ -230,66 +193,12 @@ def _frontier(evidence: Evidence) -> Finding:
                 "tokens/forward": number(speed),
                 "steps down in τ": f"{len(lower)}, {'each adds' if rises else 'not every one adds'} tokens",
             },
-            worst(parts[model]),
+            worst(parts),
             (base, *lower),
         )
         first = f"{runs.name(model)}, τ = {AT:g}: {lost(loss)} points lost, {number(speed)} tokens/forward"
         finding.headline = finding.headline or first
-    losing = [swept[model][:2] for model, (loses, *_) in parts.items() if loses is ClaimVerdict.FAILS]
-    scores, proposing = _agreement(runs, list(swept))
-    finding.runs += proposing
-    finding.why += [*_reasons(runs, parts, most, least), *_cost(runs, losing, scores)]
     return finding
-
-
-def _reasons(runs: GreedyRuns, parts: Mapping[Model, Sequence[ClaimVerdict]], most: float, least: float) -> list[str]:
-    """The parts of the rule that decide against the claim, or leave it open, with the models that fall short."""
-    verdict = worst(each for found in parts.values() for each in found)
-    if verdict not in (ClaimVerdict.FAILS, ClaimVerdict.OPEN):
-        return []
-    how = "surely" if verdict is ClaimVerdict.FAILS else "perhaps"
-    falls_short = (
-        f"τ = {AT:g} {how} costs more than the paper's {most:.1f} points",
-        f"τ = {AT:g} {how} gives fewer tokens per forward than the paper's least, {least:.2f},",
-        f"A step down in τ {how} takes tokens per forward away",
-    )
-    names = [[runs.name(model) for model, found in parts.items() if found[place] is verdict] for place in range(3)]
-    return [" ".join(f"{what} in {listed(who)}." for what, who in zip(falls_short, names, strict=True) if who)]
-
-
-def _cost(runs: GreedyRuns, losing: Sequence[tuple[Run, Run]], scores: Sequence[str]) -> list[str]:
-    """How many right answers stay right where the threshold changes the text, in models that lose too many."""
-    right, still = 0, 0
-    for base, at in losing:
-        before, after = paired(runs.rows(base), runs.rows(at))
-        were_right = (before["text"] != after["text"]) & before["correct"]
-        right += int(were_right.sum())
-        still += int((were_right & after["correct"]).sum())
-    if not right:
-        return []
-    changed = f"There it changed the text of {right:,} problems that one-token mode solves"
-    return [" ".join([f"{changed}, and {still:,} of them stayed right.", *scores])]
-
-
-def _agreement(runs: GreedyRuns, models: Sequence[Model]) -> tuple[list[str], list[Run]]:
-    """How far the confidence of proposals that reach τ exceeds their accuracy, where most; and the runs behind it."""
-    worst_case, excess, kept = "", 0.0, []
-    for model in models:
-        if not (found := runs.proposals(model)):
-            continue
-        kept.append(found[0])
-        reaching = found[1][found[1]["score"] >= AT]
-        if reaching.empty:
-            continue
-        confidence = float(reaching["score"].astype(float).mean())
-        agrees = share(int(reaching["agrees"].sum()), len(reaching))
-        if agrees.surely_below(confidence) and confidence - agrees.value > excess:
-            excess = confidence - agrees.value
-            worst_case = (
-                f"{runs.name(model)} is the most overconfident: proposals that reach τ average "
-                f"{100 * confidence:.1f} % confidence but match one-token mode in {percent(agrees)}."
-            )
-    return ([worst_case] if worst_case else []), kept
 
 
 # Claim 8
@@ -346,8 +255,6 @@ CLAIMS = (
             texts are AR's by construction, holds where they are all the same; it needs no second AR model and makes no
             interval wider. In bfloat16 a model writes other texts on another CPU, so both runs are of one.""",
         find=_one_token,
-        recipes=("ablations", "shipped", "scores-fine", "one-token"),
-        on_real=("real-one-token", "real-merged", "real-verifiable", "real-ablations"),
     ),
     Claim(
         number=2,
@@ -357,8 +264,6 @@ CLAIMS = (
             surely by more than with it. It fails if it surely falls by less than with it, or surely by less than
             {MARGIN:g} point.""",
         find=_sft_loss,
-        recipes=("ablations",),
-        on_real=("real-ablations",),
     ),
     Claim(
         number=3,
@@ -369,8 +274,6 @@ CLAIMS = (
             paper's extremes. It fails if a step surely takes tokens away, or τ = {AT:g} surely loses more or gains
             less.""",
         find=_frontier,
-        recipes=("ablations", "calibration", "scores"),
-        on_real=("real-thresholds", "real-merged", "real-merged-accuracy"),
     ),
     Claim(
         number=8,
@@ -379,9 +282,5 @@ CLAIMS = (
         rule=f"""It holds if block diffusion, at its most accurate setting, is surely more than {COLLAPSE:g} points
             behind the AR model, and fails if it is surely less.""",
         find=_collapse,
-        recipes=("ablations",),
-        first="""a block diffusion model trained from the base: the tiny one saw 48,000 conversations, for which the
-            adapters' 2.5 s a conversation (LoRA, one CPU core) come to 33 hours, and one trained on the few hundred of
-            the adapters of claim 2 would show too little training, not the objective""",
     ),
 )

@@ -10,7 +10,6 @@ import json
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import pandas as pd
@@ -23,7 +22,7 @@ from analysis.runs.schema import RunModel as Model
 from analysis.stats.intervals import CONFIDENCE, Interval
 from analysis.stats.pairs import paired_difference, speed_up
 from analysis.stats.resampling import accuracy, tokens_per_forward, tokens_per_second
-from analysis.stats.turns import components, drift, over_turns, time_gain
+from analysis.stats.turns import over_turns, time_gain
 from mars.schema import checked
 
 MARS, DIFFUSION = "mars", "block_diffusion"
@@ -128,39 +127,9 @@ class GreedyRuns:
         """Whether the rows of both tell enough turns for an interval over them."""
         return over_turns(self.rows(run), self.rows(base)) is not None
 
-    def of_the_machine(self, timed: Iterable[tuple[Run, Run]]) -> list[str]:
-        """What the turns of runs that were compared on the clock say of the machine: its variance, and drifts."""
-        pairs = list(dict.fromkeys(timed))
-        notes = []
-        found = [components(self.rows(run), self.rows(base)) for run, base in pairs]
-        shares = sorted(100 * each.share for each in found if each)
-        if shares:
-            span = f"{median(shares):.0f} % (median of {len(shares)}; {shares[0]:.0f} to {shares[-1]:.0f} %)"
-            span = span if len(shares) > 1 else f"{shares[0]:.0f} %"
-            notes.append(
-                f"Of the variance of a turn's speed-up, {span} is more than its problems explain: the machine's share."
-            )
-        runs = list(dict.fromkeys(run for pair in pairs for run in pair))
-        drifts = {run: each.percent for run in runs if (each := drift(self.rows(run))) and each.sure}
-        if drifts:
-            most, change = max(drifts.items(), key=lambda each: abs(each[1]))
-            notes.append(
-                f"Of {len(runs)} timed runs {len(drifts)} surely got slower or faster over their turns, by at most "
-                f"{abs(change):.0f} % ({most.decoder} of {self.name(most.model)}, batch {most.batch_size}); none is "
-                "left out."
-            )
-        return notes
-
     def forward_gain(self, run: Run, base: Run, confidence: float = CONFIDENCE) -> Interval:
         """Its tokens per forward over those of `base`."""
         return speed_up(self.rows(run), self.rows(base), "tokens_per_forward", confidence)
-
-    def proposals(self, model: Model) -> tuple[Run, pd.DataFrame] | None:
-        """The run of a model that stored its mask proposals, scored by probability, on most problems; and these."""
-        for run in self.of(model):
-            if run.has(score="probability") and (found := self._store.proposals(run.id)) is not None:
-                return run, found
-        return None
 
     # Choosing runs and models
 

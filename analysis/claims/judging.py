@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
-from math import ceil, floor, inf, log10
 
 from analysis.claims.evidence import Evidence, Published, Run
-from analysis.recipes import RECIPES
 from analysis.stats.intervals import CONFIDENCE, Interval
+from analysis.text_table import signed
 
 MARGIN = 1.0
 """Points of accuracy below which a loss does not matter in practice."""
@@ -56,11 +55,10 @@ class Comparison:
 
 @dataclass(slots=True, kw_only=True)
 class Finding:
-    """The comparisons behind a verdict. `headline` is the cell of the overview, `why` at most two sentences.
+    """The comparisons behind a verdict. `headline` is the cell of the overview.
 
     `runs` are the runs behind it; where benchmark files are judged, `commands`, `n` and `where` stand in for them.
     `without` names the runs that it takes to compare anything, `missing` those that would complete the comparisons.
-    `timed` are the runs that were compared on the clock, `notes` says what their turns tell of the machine.
     """
 
     without: str = ""
@@ -68,12 +66,9 @@ class Finding:
     comparisons: list[Comparison] = field(default_factory=list)
     headline: str = ""
     runs: list[Run] = field(default_factory=list)
-    why: list[str] = field(default_factory=list)
     commands: list[str] = field(default_factory=list)
     n: list[int] = field(default_factory=list)
     where: list[str] = field(default_factory=list)
-    timed: list[tuple[Run, Run]] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
 
     def add(
         self,
@@ -107,8 +102,7 @@ class Finding:
 class Claim:
     """A claim of the paper, or (`ours`) of this project. `rule` states in words how `find` reaches its verdict.
 
-    `recipes` (analysis/recipes.py) make the runs of the tiny models that it is judged on, `on_real` those of the real
-    model; where there are none yet, `first` says what has to be made before.
+    The studies that it rests on name its number (analysis/studies.py).
     """
 
     number: int
@@ -116,15 +110,7 @@ class Claim:
     claimed: Callable[[Published], str]
     rule: str
     find: Callable[[Evidence], Finding]
-    recipes: tuple[str, ...]
-    on_real: tuple[str, ...] = ()
-    first: str = ""
     ours: bool = False
-
-    def to_measure(self) -> str:
-        """The commands that measure it on the real model, or what is missing, in Markdown."""
-        first = " ".join(self.first.split())
-        return ", ".join(f"`{RECIPES[name].line()}`" for name in self.on_real) or f"first, {first}"
 
 
 def together(comparisons: int) -> float:
@@ -143,16 +129,8 @@ def listed(names: Sequence[str]) -> str:
 
 
 def _words(interval: Interval, form: str, unit: str = "", factor: float = 1) -> str:
-    value, low, high = (_signed(factor * end, form) for end in (interval.value, interval.low, interval.high))
+    value, low, high = (signed(factor * end, form) for end in (interval.value, interval.low, interval.high))
     return f"{value}{unit} [{low}, {high}]"
-
-
-def _signed(value: float, form: str) -> str:
-    """A number with a proper minus, and no sign before one that rounds to 0."""
-    text = f"{value:{form}}"
-    if not any(digit in text for digit in "123456789"):
-        text = text.lstrip("+-")
-    return text.replace("-", "−")
 
 
 percent = partial(_words, form=".1f", unit=" %", factor=100)
@@ -167,29 +145,3 @@ number = partial(_words, form=".2f")
 """Tokens per forward: 2.75 [2.70, 2.80]."""
 rate = partial(_words, form=",.0f")
 """Tokens per second: 2,015 [1,980, 2,050]."""
-
-
-def problems_needed(n: int, interval: Interval, *, above: float = inf, below: float = -inf) -> float:
-    """How many problems would move the whole interval above `above` or below `below`, if its value stays the same.
-
-    The width of an interval shrinks with the root of n. Infinite where the value is on the wrong side of both.
-    """
-    ways = [
-        (interval.value - interval.low, interval.value - above),
-        (interval.high - interval.value, below - interval.value),
-    ]
-    return min((n * (width / room) ** 2 for width, room in ways if room > 0), default=inf)
-
-
-def problems_needed_between(n: int, interval: Interval, limit: float) -> float:
-    """How many problems would move the interval within ±limit, or the whole of it beyond one of them."""
-    inside = [problems_needed(n, interval, above=-limit), problems_needed(n, interval, below=limit)]
-    return min(max(inside), problems_needed(n, interval, above=limit), problems_needed(n, interval, below=-limit))
-
-
-def about(problems: float) -> str:
-    """A number of problems with two digits, rounded up: 13,000."""
-    if problems == inf:
-        return "no number"
-    step = 10 ** max(0, floor(log10(max(problems, 1))) - 1)
-    return f"{ceil(problems / step) * step:,}"

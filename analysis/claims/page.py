@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.claims.evidence import Published
-from analysis.claims.judging import Claim, ClaimVerdict, Comparison, Finding
+from analysis.claims.judging import Claim, Comparison, Finding
 from analysis.text_table import markdown
 
 _INTRODUCTION = """Eight claims of the paper (arXiv 2604.07023; Qwen2.5 with 0.5B and 7B) and four of ours, on tiny
@@ -18,8 +18,6 @@ commands, `python -m analysis reproduce claim-1` makes them."""
 _METHOD = """Intervals are 95 %, wider where a verdict rests on several: Wilson's for accuracies, Tango's for
 paired differences, the bootstrap over problems for ratios. "Surely" means the whole interval. Wall-clock is compared in
 turns on an idle machine, with intervals over turns where known."""
-
-_WHY = {ClaimVerdict.FAILS: "Why it does not hold", ClaimVerdict.OPEN: "Why it is undecided"}
 
 
 def to_markdown(
@@ -47,7 +45,6 @@ def to_markdown(
     ]
     if problems:
         lines += ["", "Runs that could not be read are left out:", "", *(f"- {problem}" for problem in problems)]
-    lines += _to_measure([claim for claim in found if real[claim].verdict is ClaimVerdict.MISSING])
     for claim, finding in found.items():
         lines += ["", *_details(claim, finding, real[claim], published)]
     return "\n".join(lines) + "\n"
@@ -61,18 +58,6 @@ def _cell(finding: Finding) -> str:
     return f"**{finding.verdict.value}**: {_measured(finding)}{f' (n = {n})' if n else ''}"
 
 
-def _to_measure(claims: Sequence[Claim]) -> list[str]:
-    """What would measure these claims on the real model, the same command once; folded."""
-    if not claims:
-        return []
-    by_command: dict[str, list[str]] = {}
-    for claim in claims:
-        by_command.setdefault(claim.to_measure(), []).append(str(claim.number))
-    listed = [f"- {', '.join(numbers)}: {words}" for words, numbers in by_command.items()]
-    summary = f"<summary>What would measure the other {len(claims)} on the real model</summary>"
-    return ["", "<details>", summary, "", *listed, "", "</details>"]
-
-
 def to_json(found: Mapping[Claim, Finding], published: Published) -> list[dict[str, Any]]:
     """One object per claim."""
     return [
@@ -83,8 +68,6 @@ def to_json(found: Mapping[Claim, Finding], published: Published) -> list[dict[s
             "claimed": claim.claimed(published),
             "measured": [str(comparison) for comparison in finding.comparisons],
             "verdict": finding.verdict.value,
-            "why": list(finding.why),
-            "notes": list(finding.notes),
             "rule": _flowing(claim.rule),
             "parameters": _parameters(finding),
             "n": _problems(finding),
@@ -121,16 +104,12 @@ def _details(claim: Claim, finding: Finding, real: Finding, published: Published
 
 
 def _found(finding: Finding) -> list[str]:
-    """The tables of a finding, what is missing, why, what is known of the machine, and where it comes from."""
+    """The tables of a finding, what is missing, and where it comes from."""
     lines = []
     for _, rows in groupby(finding.comparisons, key=lambda comparison: [*comparison.compared, *comparison.measured]):
         lines += ["", _comparisons(list(rows))]
     if finding.needs:
         lines += ["", f"Not measured: {finding.needs}."]
-    if finding.verdict in _WHY and finding.why:
-        lines += ["", f"{_WHY[finding.verdict]}: {' '.join(finding.why)}"]
-    if finding.notes:
-        lines += ["", " ".join(finding.notes)]
     return [*lines, *_provenance(finding)]
 
 

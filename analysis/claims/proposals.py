@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import pandas as pd
 
 from analysis.claims.evidence import Evidence, GreedyRuns, Run, by_turn, on_same_problems
 from analysis.claims.judging import (
@@ -13,15 +12,11 @@ from analysis.claims.judging import (
     Claim,
     ClaimVerdict,
     Finding,
-    about,
     among,
     faster,
     listed,
-    lost,
     number,
     points,
-    problems_needed,
-    problems_needed_between,
     rate,
     times,
     together,
@@ -68,8 +63,7 @@ def _compared_scores(runs: GreedyRuns, model: Model, sweeps: Mapping[str, Sweep]
     compared = {score: change for score, change in changes.items() if change}
     told = [f"{score} {points(change)} % tokens/forward" for score, change in compared.items()]
     short = [score for score, speed in reached.items() if speed is None]
-    finding = Finding(headline="; ".join([*told, *_short_of_the_loss(short)]), why=_why_unlike(compared, base.n))
-    finding.why += _why_short(runs, {score: sweeps[score] for score in short})
+    finding = Finding(headline="; ".join([*told, *_short_of_the_loss(short)]))
     for score, speed in reached.items():
         swept, change = sweeps[score][1], changes.get(score)
         verdict = _alike(change) if change else ClaimVerdict.OPEN
@@ -90,51 +84,6 @@ def _short_of_the_loss(scores: Sequence[str]) -> list[str]:
         return []
     whose = f" of {listed(scores)}" if len(scores) < len(SCORES) else ""
     return [f"no threshold tried{whose} surely loses {EQUAL_LOSS:g} points"]
-
-
-def _why_short(runs: GreedyRuns, short: Mapping[str, Sweep]) -> list[str]:
-    """For scores that do not surely lose so much: the problems that would make it sure, or that it is not reached."""
-    needed, unreached = [], []
-    for score, (base, swept) in short.items():
-        losses = [runs.points(run, base, together(len(SCORES) - 1)).scaled(-1) for run in swept]
-        most = max(losses, key=lambda loss: loss.value)
-        if most.value > EQUAL_LOSS:
-            problems = about(problems_needed(base.n, most, above=EQUAL_LOSS))
-            needed.append(f"{problems} for {score}, whose most lenient threshold loses {lost(most)}")
-        else:
-            unreached.append(score)
-    why = []
-    if needed:
-        why.append(
-            f"If the losses stay as measured, it takes about {listed(needed)}, to be sure of {EQUAL_LOSS:g} points, "
-            "and more to compare the speeds there."
-        )
-    if unreached:
-        words = _short_of_the_loss(unreached)[0].replace("surely loses", "loses")
-        why.append(f"N{words[1:]}, so that more lenient ones have to be run first.")
-    return why
-
-
-def _why_unlike(changes: Mapping[str, Interval], n: int) -> list[str]:
-    """The scores that surely differ; for those that are undecided the number of problems that would decide."""
-    verdicts = {score: _alike(change) for score, change in changes.items()}
-    unlike = [score for score, verdict in verdicts.items() if verdict is ClaimVerdict.FAILS]
-    needed = [
-        f"{about(problems_needed_between(n, changes[score], ALIKE))} for {score}"
-        for score, verdict in verdicts.items()
-        if verdict is ClaimVerdict.OPEN
-    ]
-    why = []
-    if unlike:
-        differ = "differ" if len(unlike) > 1 else "differs"
-        why.append(f"At equal loss {listed(unlike)} surely {differ} by more than {ALIKE:g} % from probability.")
-    if needed:
-        few = f"A loss of {EQUAL_LOSS:g} points is only {EQUAL_LOSS / 100 * n:.0f} of {n:,} problems"
-        why.append(
-            f"{few}, so the point of comparison on each frontier is uncertain; if the values stay as measured, the "
-            f"number of problems needed is about {listed(needed)}."
-        )
-    return why
 
 
 def _alike(change: Interval) -> ClaimVerdict:
@@ -239,7 +188,6 @@ def _compare_benchmarks(finding: Finding, runs: GreedyRuns) -> None:
                 continue
             same = _identical(runs, run, plain)
             layout = run.settings.layout if run.decoder == EXACT else run.decoder
-            finding.timed.append((run, plain))
             finding.add(
                 {"benchmark": run.tasks[0], "batch": str(run.batch_size), "layout": layout},
                 {
@@ -268,7 +216,6 @@ def _compare_wall_clock(finding: Finding, runs: GreedyRuns) -> None:
             if not rivals:
                 continue
             best, rival = runs.fastest(exact), runs.fastest(rivals)
-            finding.timed.append((best, rival))
             clock, batch = f"{runs.name(model)}, {best.group}", str(best.batch_size)
             finding.add(
                 {"wall-clock": clock, "CPU": best.units, "batch": batch, "layout": best.settings.layout},
@@ -319,15 +266,11 @@ def _extra(evidence: Evidence) -> Finding:
         )
     if not pairs:
         return finding
-    for model in dict.fromkeys(run.model for _, run in pairs):
-        if found := runs.proposals(model):
-            finding.runs.append(found[0])
     first, holding = finding.comparisons[0], sum(row.verdict is ClaimVerdict.HOLDS for row in finding.comparisons)
     finding.headline = (
         f"{first.compared['model']}, τ = {first.compared['τ']}: {first.measured['× tokens/forward']} "
         f"tokens/forward{among(holding, len(pairs), 'hold')}"
     )
-    finding.why.append(_how_many_get_there(runs, pairs))
     return finding
 
 
@@ -344,27 +287,6 @@ def _extra_pairs(runs: GreedyRuns, model: Model) -> list[tuple[Run, Run]]:
     return found
 
 
-def _how_many_get_there(runs: GreedyRuns, pairs: Sequence[tuple[Run, Run]]) -> str:
-    """The tokens per pass that the proposal adds, by model, with the share of passes that reach it."""
-    counts: dict[Model, np.ndarray] = {}
-    for _, offered in pairs:
-        found = np.array(_reached(runs.rows(offered), offered.settings.block_size))
-        counts[offered.model] = counts.get(offered.model, np.zeros(3, int)) + found
-    told = [
-        f"{100 * there / passes:.1f} % in {runs.name(model)} (+{taken / passes:.3f} tokens per pass)"
-        for model, (passes, there, taken) in counts.items()
-    ]
-    return f"It can be accepted only in passes that accept all proposals before it: {', '.join(told)}."
-
-
-def _reached(rows: pd.DataFrame, block: int) -> tuple[int, int, int]:
-    """Passes, those that accept the first B proposals or more, and those that accept B + 1."""
-    lengths = [list(counts) for counts in rows["acceptance_lengths"]]
-    there = sum(int(sum(counts[block - 1 :])) for counts in lengths)
-    taken = sum(int(counts[block]) for counts in lengths if len(counts) > block)
-    return int(rows["passes"].sum()), there, taken
-
-
 CLAIMS = (
     Claim(
         number=5,
@@ -375,8 +297,6 @@ CLAIMS = (
             entropy surely differ by less than {ALIKE:g} % from probability, and fails if one surely differs by
             more. Where no threshold tried of a score surely loses so much, there is nothing to compare.""",
         find=_scores,
-        recipes=("scores", "scores-fine"),
-        on_real=("real-accuracy", "real-scores", "real-scores-lenient"),
     ),
     Claim(
         number=9,
@@ -390,12 +310,6 @@ CLAIMS = (
             point as measured. It fails if a text differs or it surely takes more passes. Wall-clock, against
             the fastest such τ or AR in the same turns, is shown but not judged.""",
         find=_exact,
-        recipes=("smoke", "ablations", "calibration", "shipped"),
-        on_real=(
-            *("real-accuracy", "real-merged", "real-merged-accuracy", "real-frontier", "real-merged-frontier"),
-            *("real-spec-bench", "real-kinds", "real-kinds-short", "real-sample", "real-batches"),
-            *("real-eight-rows", "real-eight-rows-more"),
-        ),
         ours=True,
     ),
     Claim(
@@ -408,8 +322,6 @@ CLAIMS = (
         rule="""It holds if it surely adds tokens per forward at every τ and surely loses accuracy nowhere. It fails if
             it surely loses accuracy at some τ, or surely adds nothing.""",
         find=_extra,
-        recipes=("ablations", "calibration"),
-        on_real=("real-extra",),
         ours=True,
     ),
 )

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from math import inf
 from typing import Any
 
-from analysis.claims.evidence import MARS, Evidence, GreedyRuns, Published, Run, by_turn, on_same_problems
+from analysis.claims.evidence import MARS, Evidence, Published, Run, by_turn, on_same_problems
 from analysis.claims.judging import (
     Claim,
     ClaimVerdict,
     Finding,
-    about,
     faster,
     number,
     percent,
     points,
-    problems_needed,
     rate,
     times,
     together,
@@ -76,15 +73,7 @@ def _cache(evidence: Evidence) -> Finding:
         if judged:
             finding.headline = f"{times(gains[best.id][0])} AR at batch {batch}"
             verdict = _cache_verdict(gains, best)
-            if others:
-                finding.why.append(
-                    f"Against AR on other weights of the same size it is {', '.join(others)}; both AR runs take the "
-                    "same passes, so a gap between them is the machine's."
-                )
-            if verdict is ClaimVerdict.OPEN:
-                finding.why.append(_cache_needs(gains, best))
         size = str(best.settings.cache_block_size)
-        finding.timed += [(best, other) for other in plain]
         finding.add(
             {"device, batch": _place(best), "CPU": best.units, "n": f"{best.n:,}", "best cache block": size},
             {
@@ -112,15 +101,6 @@ def _cache_verdict(gains: Mapping[str, list[Interval]], best: Run) -> ClaimVerdi
         holds=all(gain.surely_above(WORTHWHILE) for gain in gains[best.id]),
         fails=all(gain.surely_below(WORTHWHILE) for each in gains.values() for gain in each),
     )
-
-
-def _cache_needs(gains: Mapping[str, list[Interval]], best: Run) -> str:
-    """How many problems would make the best block surely worth while beside each AR run, or surely no block."""
-    faster = max(problems_needed(best.n, gain, above=WORTHWHILE) for gain in gains[best.id])
-    slower = max(problems_needed(best.n, gain, below=WORTHWHILE) for each in gains.values() for gain in each)
-    fewest = min(faster, slower)
-    problems = "no number of problems" if fewest == inf else f"{about(fewest)} problems"
-    return f"If the speed-ups stay as measured, {problems} would decide it."
 
 
 def _ar_of_its_size(turn: Iterable[Run], run: Run) -> list[Run]:
@@ -210,7 +190,6 @@ def _speculative(evidence: Evidence) -> Finding:
         base = fastest["AR → AR"]
         for pair, run in fastest.items():
             gain = runs.time_gain(run, base, together(2))
-            finding.timed += [(run, base)] if run != base else []
             finding.add(
                 {"draft → target": f"{pair} ({_place(run)})", "setting": _draft_setting(run)},
                 {
@@ -221,13 +200,10 @@ def _speculative(evidence: Evidence) -> Finding:
                 faster(gain) if pair in wanted else None,
                 [run],
             )
-            if pair in wanted:
-                finding.why.append(_tokens_and_time(runs, pair, run, base))
     if not finding.comparisons:
         return _against_copies(evidence)
     told = [(each.compared["draft → target"].split(" (")[0], each.measured["× AR → AR"]) for each in finding.judged]
     finding.headline = "; ".join(f"{pair} {gain}" for pair, gain in told)
-    del finding.why[2:]
     return finding
 
 
@@ -246,7 +222,6 @@ def _against_copies(evidence: Evidence) -> Finding:
         base = runs.fastest(copies)
         for run in masks:
             gain, words = runs.time_gain(run, base, together(len(masks))), _MASKS_DRAFT[run.settings.layout]
-            finding.timed.append((run, base))
             finding.add(
                 {"draft": words, "batch": str(run.batch_size), "CPU": run.units},
                 {"tokens/s": rate(runs.rate(run)), "× copies": times(gain)},
@@ -254,19 +229,9 @@ def _against_copies(evidence: Evidence) -> Finding:
                 (run, base),
             )
             headline.append(f"{words} {times(gain)}")
-            finding.why.append(_tokens_and_time(runs, words, run, base, "copies alone"))
     if finding.comparisons:
         finding.headline = f"{'; '.join(headline[:2])} copies alone"
-        del finding.why[2:]
     return finding
-
-
-def _tokens_and_time(runs: GreedyRuns, pair: str, run: Run, base: Run, other: str = "AR → AR") -> str:
-    """The speed-up as tokens gained per target pass and time taken per pass, drafts included."""
-    gain = runs.forward_gain(run, base)
-    before, after = (1000 * rows["seconds"].sum() / rows["passes"].sum() for rows in (runs.rows(base), runs.rows(run)))
-    spent = f"{after / before:.2f}× the time, drafts included ({after:.2f} ms against {before:.2f} ms)"
-    return f"{pair}: a target pass writes {times(gain)} the tokens of {other} in {spent}."
 
 
 def _draft_setting(run: Run) -> str:
@@ -296,7 +261,6 @@ def _waiting(evidence: Evidence) -> Finding:
             if counts:
                 judged.append(f"{times(gains[best])} at batch {run.batch_size}")
             size = str(best.settings.cache_block_size)
-            finding.timed.append((run, best))
             finding.add(
                 {"device, batch": _place(run), "CPU": run.units, "τ": f"{run.threshold:g}", "best cache block": size},
                 {
@@ -384,8 +348,6 @@ CLAIMS = (
             {100 * (WORTHWHILE - 1):.0f} % faster than each AR run, and fails if every size surely gains less than that
             on each: so small a gain matters to no user.""",
         find=_cache,
-        recipes=("shipped", "block-cache"),
-        on_real=("real-caches",),
     ),
     Claim(
         number=6,
@@ -394,8 +356,6 @@ CLAIMS = (
         rule=f"""It holds if the best number of draft tokens surely gives at most {LITTLE:g} tokens per forward, and
             fails if it surely gives more.""",
         find=_jacobi,
-        recipes=("ablations", "shipped"),
-        on_real=("real-jacobi", "real-accuracy"),
     ),
     Claim(
         number=7,
@@ -406,8 +366,6 @@ CLAIMS = (
             draft, copies of the text so far (prompt lookup) take its place, and masks as drafts, and masks with copies,
             must both beat them in the same turns.""",
         find=_speculative,
-        recipes=("speculative",),
-        on_real=("real-kinds",),
     ),
     Claim(
         number=10,
@@ -418,8 +376,6 @@ CLAIMS = (
         rule="""Judged at batch sizes 4, 8 and 16, at the same τ and in the same turns. It holds if sliding_window
             surely beats block_cached at every cache block size, and fails if it is surely slower than the best.""",
         find=_waiting,
-        recipes=("shipped",),
-        on_real=("real-caches",),
         ours=True,
     ),
     Claim(
@@ -430,8 +386,6 @@ CLAIMS = (
             batch size measured, and fails if it is surely slower at one. The intervals are over rounds of the
             benchmark.""",
         find=_baseline,
-        recipes=("bench", "gpu-bench"),
-        on_real=("real-bench",),
         ours=True,
     ),
 )

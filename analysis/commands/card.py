@@ -9,9 +9,9 @@ from pathlib import Path
 from analysis.benchmarks.card import measured_part, with_measured
 from analysis.benchmarks.ifeval import load_checkers, read_prompts
 from analysis.benchmarks.spec_bench import read_questions
-from analysis.recipes import RUNS
 from analysis.runs import read_runs
 from analysis.runs.baseline import ArModels
+from analysis.studies import RUNS
 from analysis.sweeps.models import describe
 from mars.checkpoint.checkpoint import read_record
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from analysis.claims import judge, read_evidence, to_json, to_markdown
 from analysis.commands.shared import add_json_option, print_json
-from analysis.recipes import RUNS
 from analysis.runs import read_runs
+from analysis.studies import RUNS
 from analysis.text_table import aligned
 
 HELP = "judge the claims from the run store and write docs/claims.md"

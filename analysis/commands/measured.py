@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from analysis.recipes import RUNS
+from analysis.studies import RUNS
 
 HELP = "measure the runs of a store once and keep the tables in it, so that Trade-offs opens at once"
 

@@ -11,8 +11,8 @@ from typing import Any
 from tqdm import tqdm
 
 from analysis.benchmarks.spec_bench import QUESTIONS, read_questions
-from analysis.recipes import RUNS
 from analysis.runs import read_runs
+from analysis.studies import RUNS
 
 HELP = "write one self-contained HTML page of figures from the run store, and a CSV file for each figure"
 PASS_TIMES = Path("assets/lessons/pass-times.json")
@@ -50,19 +50,12 @@ def run(options: argparse.Namespace) -> None:
             runs=runs,
             table=measure(runs, read_published(), progress=bar.update),
             pass_times=pass_times,
-            breakdown=_breakdown(folder),
             categories=categories,
         )
     for sentence in runs.problems:
         sys.stderr.write(f"left out: {sentence}\n")
     page, *tables = write_report(out, evidence, sections(evidence))
     sys.stdout.write(f"{page}: {len(runs.entries)} runs, {len(tables)} figures with numbers\n")
-
-
-def _breakdown(folder: Path) -> dict[str, Any] | None:
-    """The first file of `analysis breakdown` in the run store."""
-    paths = sorted(folder.glob("breakdown-*.json"))
-    return _read(paths[0], "breakdown") if paths else None
 
 
 def _pass_times(given: Path | None) -> dict[str, Any] | None:

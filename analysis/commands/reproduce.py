@@ -15,14 +15,12 @@ from pathlib import Path
 from typing import Any, Self
 
 from analysis.claims import CLAIMS
-from analysis.figures.catalogue import DESCRIPTIONS, UNDER_LOAD
-from analysis.recipes import RECIPES, RUNS, Recipe, in_order
 from analysis.runs import open_runs, read_runs
 from analysis.runs.files import remove_runs
 from analysis.runs.loads import LoadTest, read_loads, remove_loads
+from analysis.studies import FIGURES, RUNS, STUDIES, Study, behind_claim, behind_figure, in_order
 from analysis.text_table import aligned
 
-FIGURES = {**DESCRIPTIONS, "under-load": UNDER_LOAD}
 HELP = "list every figure and claim with the command, the hours and the machine behind it, or make some again"
 
 
@@ -32,7 +30,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "names",
         nargs="*",
         metavar="NAME",
-        help="claim-9, figure-frontier or the name of a recipe; without any: the list",
+        help="claim-9, figure-frontier or the name of a study; without any: the list",
     )
     add("--runs", type=Path, default=Path(RUNS), metavar="DIR", help=f"the run store (default: {RUNS})")
     add("--again", action="store_true", help="first remove the runs that these commands made")
@@ -41,31 +39,31 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """List the recipes, or run those behind the given names and then judge or draw."""
+    """List the studies, or run those behind the given names and then judge or draw."""
     if not options.names:
         _list(options)
         return 0
     known = _known()
     if unknown := [name for name in options.names if name not in known]:
         raise ValueError(f"name must be one of {', '.join(known)}, got {unknown[0]!r}")
-    recipes = in_order(dict.fromkeys(recipe for name in options.names for recipe in known[name]))
-    recipes = [recipe for recipe in recipes if not _is_there(recipe)]
-    commands = [recipe.line(str(options.runs)) for recipe in recipes]
+    studies = in_order(dict.fromkeys(study for name in options.names for study in known[name]))
+    studies = [study for study in studies if not _is_there(study)]
+    commands = [study.line(str(options.runs)) for study in studies]
     commands += _afterwards(options.names, options.runs)
     if options.dry_run:
         sys.stdout.write("".join(f"{command}\n" for command in commands))
         return 0
     if options.again:
-        removed = _remove(recipes, options.runs)
-        sys.stderr.write(f"removed {removed} runs or load tests of {', '.join(recipe.name for recipe in recipes)}\n")
+        removed = _remove(studies, options.runs)
+        sys.stderr.write(f"removed {removed} runs or load tests of {', '.join(study.name for study in studies)}\n")
     options.runs.mkdir(parents=True, exist_ok=True)
     for command in commands:
         _call(command)
     return 0
 
 
-def _remove(recipes: Sequence[Recipe], runs: Path) -> int:
-    """Remove the runs and load tests that the recipes would make here; returns how many.
+def _remove(studies: Sequence[Study], runs: Path) -> int:
+    """Remove the runs and load tests that the studies would make here; returns how many.
 
     Benchmarks and load tests that another kind of machine timed would not be made again here: they stay.
     """
@@ -74,33 +72,32 @@ def _remove(recipes: Sequence[Recipe], runs: Path) -> int:
     here = hardware()
 
     def unwanted(entry: Mapping[str, Any]) -> bool:
-        if not any(_is_of(recipe, entry) for recipe in recipes):
+        if not any(_is_of(study, entry) for study in studies):
             return False
         elsewhere = entry.get("device") == "cpu" and entry.get("hardware") != here
         return not (elsewhere and entry.get("timed") and entry.get("harness"))
 
     def stale(test: LoadTest) -> bool:
-        return test.hardware == here and any(recipe.made(test.command) for recipe in recipes)
+        return test.hardware == here and any(study.made(test.command) for study in studies)
 
     return remove_runs(runs, unwanted) + remove_loads(runs, stale)
 
 
-def _is_of(recipe: Recipe, entry: Mapping[str, Any]) -> bool:
-    """Whether the recipe made the run of this entry."""
-    of_plan = recipe.plan is not None and entry.get("plan") == recipe.plan
-    return of_plan or recipe.made(str(entry.get("command")))
+def _is_of(study: Study, entry: Mapping[str, Any]) -> bool:
+    """Whether the run of this entry belongs to the study."""
+    return entry.get("plan") == study.name or study.made(str(entry.get("command")))
 
 
-def _is_there(recipe: Recipe) -> bool:
-    """Whether the models that a recipe trains exist already: training them takes hours."""
-    return recipe.name == "ablation-models" and Path("runs/ablations/mars-b16/model.safetensors").is_file()
+def _is_there(study: Study) -> bool:
+    """Whether the models that a study trains exist already: training them takes hours."""
+    return study.name == "ablation-models" and Path("runs/ablations/mars-b16/model.safetensors").is_file()
 
 
 def _known() -> dict[str, tuple[str, ...]]:
-    """The recipes behind each name."""
-    claims = {f"claim-{claim.number}": (*claim.recipes, *claim.on_real) for claim in CLAIMS}
-    figures = {f"figure-{name}": description.recipes for name, description in FIGURES.items()}
-    return {**claims, **figures, **{name: (name,) for name in RECIPES}}
+    """The studies behind each name."""
+    claims = {f"claim-{claim.number}": behind_claim(claim.number) for claim in CLAIMS}
+    figures = {f"figure-{name}": behind_figure(name) for name in FIGURES}
+    return {**claims, **figures, **{name: (name,) for name in STUDIES}}
 
 
 def _afterwards(names: Sequence[str], runs: Path) -> list[str]:
@@ -131,28 +128,28 @@ def _call(command: str) -> None:
 
 def _list(options: argparse.Namespace) -> None:
     entries, loads = _entries(options.runs), read_loads(options.runs)[0]
-    behind = {name: _Behind.of(recipes) for name, recipes in _known().items()}
+    behind = {name: _Behind.of(studies) for name, studies in _known().items()}
     titles = {f"claim-{claim.number}": claim.title for claim in CLAIMS}
-    titles |= {f"figure-{name}": each.title for name, each in FIGURES.items()}
-    rows = [("name", "hours", "machine", "what", "recipes")]
+    titles |= {f"figure-{name}": each.question for name, each in FIGURES.items()}
+    rows = [("name", "hours", "machine", "what", "studies")]
     for name, title in titles.items():
         each = behind[name]
-        rows.append((name, f"about {each.hours:g}", ", ".join(each.machines), title, ", ".join(each.recipes)))
+        rows.append((name, f"about {each.hours:g}", ", ".join(each.machines), title, ", ".join(each.studies)))
     sys.stdout.write(aligned(rows, numbers=False) + "\n\n")
-    lines = [("recipe", "hours", "machine", "runs here", "what it makes")]
-    for name, recipe in RECIPES.items():
-        count = sum(_is_of(recipe, entry) for entry in entries) + sum(recipe.made(test.command) for test in loads)
-        lines.append((name, f"about {recipe.hours:g}", recipe.machine, str(count or "–"), recipe.makes))
+    lines = [("study", "hours", "machine", "runs here", "what it makes")]
+    for name, study in STUDIES.items():
+        count = sum(_is_of(study, entry) for entry in entries) + sum(study.made(test.command) for test in loads)
+        lines.append((name, f"about {study.hours:g}", study.machine, str(count or "–"), study.makes))
     sys.stdout.write(aligned(lines, numbers=False) + "\n\n")
-    for name, recipe in RECIPES.items():
-        sys.stdout.write(f"{name}: {recipe.line(str(options.runs))}\n")
+    for name, study in STUDIES.items():
+        sys.stdout.write(f"{name}: {study.line(str(options.runs))}\n")
     if options.json:
         found = {
-            name: {"hours": recipe.hours, "machine": recipe.machine, "commands": [recipe.line(str(options.runs))]}
-            for name, recipe in RECIPES.items()
+            name: {"hours": study.hours, "machine": study.machine, "commands": [study.line(str(options.runs))]}
+            for name, study in STUDIES.items()
         }
         names = {name: asdict(each) for name, each in behind.items()}
-        sys.stdout.write(json.dumps({"names": names, "recipes": found}) + "\n")
+        sys.stdout.write(json.dumps({"names": names, "studies": found}) + "\n")
 
 
 def _entries(runs: Path) -> Sequence[Mapping[str, Any]]:
@@ -165,14 +162,14 @@ def _entries(runs: Path) -> Sequence[Mapping[str, Any]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Behind:
-    """What a claim or figure rests on: its recipes, and the hours and machines of these and of what they need first."""
+    """What a claim or figure rests on: its studies, and the hours and machines of these and of what they need first."""
 
-    recipes: tuple[str, ...]
+    studies: tuple[str, ...]
     hours: float
     machines: tuple[str, ...]
 
     @classmethod
     def of(cls, names: tuple[str, ...]) -> Self:
-        recipes = in_order(names)
-        hours = round(sum(recipe.hours for recipe in recipes), 2)
-        return cls(recipes=names, hours=hours, machines=tuple(dict.fromkeys(recipe.machine for recipe in recipes)))
+        studies = in_order(names)
+        hours = round(sum(study.hours for study in studies), 2)
+        return cls(studies=names, hours=hours, machines=tuple(dict.fromkeys(study.machine for study in studies)))

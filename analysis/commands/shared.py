@@ -13,6 +13,7 @@ import pandas as pd
 import torch
 
 from analysis.stats.turns import drift
+from analysis.studies import study_of
 from mars.provenance import hardware, provenance
 
 DEFAULT_CHECKPOINT = "assets/checkpoints/mars-b8"
@@ -79,4 +80,4 @@ def described_run(dtype: str, device: torch.device) -> dict[str, Any]:
 def run_provenance(described: Mapping[str, Any]) -> dict[str, Any]:
     """The provenance of an entry of the run store, from the result of `described_run`."""
     found = {name: value for name, value in described.items() if name not in ("dtype", "device")}
-    return {**found, "processes": 1, "plan": None}
+    return {**found, "processes": 1, "plan": study_of(str(found["command"]))}

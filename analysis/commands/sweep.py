@@ -11,8 +11,8 @@ import torch
 from tqdm import tqdm
 
 from analysis.commands.shared import add_json_option, command_provenance, drift_note, print_json
-from analysis.recipes import RUNS
 from analysis.runs import read_runs
+from analysis.studies import RUNS
 from analysis.sweeps.cluster import Cluster
 from analysis.sweeps.jobs import turns_of
 from analysis.sweeps.plan import read_plan

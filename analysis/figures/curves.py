@@ -11,7 +11,18 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from analysis.figures.points import ACCURACY, AR_ACCURACY, PER_FORWARD, PER_SECOND, SAME_TEXT, SPEEDUP
-from analysis.figures.style import BASELINE, NEUTRAL, TITLE_HEIGHT, Look, drawn, finish, plain, rows_height, translucent
+from analysis.figures.style import (
+    BASELINE,
+    BASELINE_RANK,
+    NEUTRAL,
+    TITLE_HEIGHT,
+    Look,
+    drawn,
+    finish,
+    plain,
+    rows_height,
+    translucent,
+)
 from analysis.figures.words import PUBLISHED, cut, folded
 
 AXES = {
@@ -126,8 +137,9 @@ def add_diagonal(figure: go.Figure, ends: tuple[float, float], where: dict[str, 
 
 
 def _add_series(figure: go.Figure, table: pd.DataFrame, axes: Axes, where: dict[str, Any]) -> None:
-    """Measured series first; a series is in the legend once, however many panels it is in."""
-    ordered = table.assign(theirs=table["source"] == PUBLISHED).sort_values(["theirs", "rank"], kind="stable")
+    """Measured series first, AR over all of them; a series is in the legend once, however many panels it is in."""
+    theirs, last = table["source"] == PUBLISHED, table["rank"] == BASELINE_RANK
+    ordered = table.assign(theirs=theirs, last=last).sort_values(["theirs", "last", "rank"], kind="stable")
     for name, rows in ordered.groupby("series", sort=False):
         there = {trace.legendgroup for trace in figure.data}
         figure.add_trace(_trace(str(name), rows, axes, legend=name not in there), **where)
@@ -137,7 +149,8 @@ def _trace(name: str, rows: pd.DataFrame, axes: Axes, *, legend: bool) -> go.Sca
     look, theirs = Look.number(int(rows["rank"].iloc[0])), rows["source"].iloc[0] == PUBLISHED
     if theirs:
         look = replace(look, symbol=f"{look.symbol}-open", dash="dot")
-    marks = drawn(look, rows["hover"].tolist(), rows["id"].tolist(), width=1.2 if theirs else 2)
+    size = 13 if look == BASELINE else 8  # its cross shows behind and before the marks of others
+    marks = drawn(look, rows["hover"].tolist(), rows["id"].tolist(), size=size, width=1.2 if theirs else 2)
     return go.Scatter(
         name=folded(name, LEGEND_WIDTH),
         legendgroup=name,

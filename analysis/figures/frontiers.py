@@ -1,26 +1,19 @@
-"""Accuracy against speed: all runs in one panel, a panel for each family, or one for each setting with several scores;
-and the speed-up that a gain in tokens per forward brings.
-"""
+"""Accuracy against speed: all runs in one panel, or a panel for each family."""
 
 from __future__ import annotations
-
-from typing import get_args
 
 import pandas as pd
 import plotly.graph_objects as go
 
-from analysis.figures.curves import Axes, Part, add_diagonal, curves, drawable, drawable_by
-from analysis.figures.points import ACCURACY, PER_FORWARD, SAME_TEXT, SPEEDUP
+from analysis.figures.curves import Axes, Part, curves, drawable, drawable_by
+from analysis.figures.points import ACCURACY, PER_FORWARD, SAME_TEXT
 from analysis.figures.style import NEUTRAL, empty
-from analysis.figures.words import PUBLISHED, series_words
+from analysis.figures.words import PUBLISHED
 from analysis.stats.frontiers import Standing, standings
 from analysis.stats.intervals import Interval
 from mars import decoders
-from mars.config import ScoreName
 
-FRONTIER, FAMILIES, SCORES, EFFICIENCY = "frontier", "families", "scores", "efficiency"
-LIMIT = "limit: efficiency 1"
-_PASSES = Axes(x=PER_FORWARD, y=SPEEDUP)
+FRONTIER, FAMILIES = "frontier", "families"
 _TIMED = "timed runs, and autoregressive ones in their group"
 
 
@@ -80,50 +73,6 @@ def families(table: pd.DataFrame, *, against: str = PER_FORWARD) -> go.Figure:
         return empty("Nothing to draw: the selection has no runs with a row for each family.", FAMILIES)
     tasks = [task for task in dict.fromkeys(table["task"]) if (points["task"] == task).any()]
     return curves([(task, points[points["task"] == task]) for task in tasks], Axes(x=against), FAMILIES)
-
-
-def scores_points(table: pd.DataFrame) -> pd.DataFrame:
-    """The points of `scores`, one a row: the settings that were run with more than one score."""
-    points = drawable(table, Axes(x=PER_FORWARD))
-    alike = [series_words({**row, "settings.score": "probability"}) for row in points.to_dict("records")]
-    points = points.assign(setting=alike)
-    several = points.groupby("setting")["settings.score"].transform("nunique") > 1
-    return points[several].reset_index(drop=True)
-
-
-def scores(table: pd.DataFrame) -> go.Figure:
-    """Probability, margin and entropy as the score that is compared with the threshold, a panel for each setting."""
-    points = scores_points(table)
-    if points.empty:
-        return empty("Nothing to draw: the selection has no setting that was run with two scores.", SCORES)
-    names = get_args(ScoreName)
-    points = points.assign(series=points["settings.score"], rank=points["settings.score"].map(names.index))
-    parts = [(str(setting), part) for setting, part in points.groupby("setting")]
-    return curves(parts, Axes(x=PER_FORWARD), SCORES)
-
-
-def efficiency_points(table: pd.DataFrame) -> pd.DataFrame:
-    """The points of `efficiency`, one a row; `efficiency` is speed-up over tokens per forward."""
-    points = drawable(table, _PASSES, ("batch_size",))
-    return points.assign(efficiency=points[SPEEDUP] / points[PER_FORWARD])
-
-
-def efficiency(table: pd.DataFrame) -> go.Figure:
-    """Speed-up over AR against tokens per forward, a panel for each batch size; no point can lie above the limit
-    unless its passes take less time than those of AR.
-    """
-    points = efficiency_points(table)
-    if points.empty:
-        return empty("Nothing to draw: speed-ups need timed runs, and autoregressive ones in their group.", EFFICIENCY)
-    parts = [(f"batch size {int(size)}", part) for size, part in points.groupby("batch_size")]
-    figure = curves(parts, _PASSES, EFFICIENCY)
-    furthest = float(points[PER_FORWARD].max())
-    for index in range(len(parts)):
-        where = _PASSES.place(index, len(parts))
-        line = {"color": NEUTRAL, "width": 2, "dash": "dash"}
-        add_diagonal(figure, (1, furthest), where, line=line, name=LIMIT, legendgroup="limit", showlegend=index == 0)
-        figure.add_hline(y=1, line={"color": NEUTRAL, "width": 1}, layer="below", **where)
-    return figure
 
 
 def _standings(points: pd.DataFrame, axes: Axes) -> dict[str, Standing]:

@@ -9,41 +9,64 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from analysis.figures.curves import AXES, Axes, drawable, drawable_by
-from analysis.figures.points import LOSS, PER_FORWARD
+from analysis.figures.frontiers import height
+from analysis.figures.points import LOSS, PER_FORWARD, SAME_TEXT
 from analysis.figures.style import BLUE, GUIDE, NEUTRAL, WIDTH, Look, bar_marker, empty, finish
 from analysis.figures.words import PUBLISHED, folded, joined, threshold_words
 from analysis.stats.intervals import CONFIDENCE
 from analysis.stats.operating_points import holm
 from analysis.stats.pairs import PairedDifference
+from mars import decoders
 
 NAME = "equal accuracy"
 POINTS = 1.0
 _LABEL_WIDTH = 20
 _GAP_BEFORE = "\u2003"
 _BAR, _LINE, _GAP = 18, 14, 16
+_SAME = [decoder.name for decoder in decoders.TABLE.values() if decoder.exact or decoder.name == decoders.BASELINE]
 
 
-def equal_accuracy_points(table: pd.DataFrame, *, points: float = POINTS, against: str = PER_FORWARD) -> pd.DataFrame:
-    """The bars of `equal_accuracy`, one a row, and the decoders without a setting that qualifies (`qualifies` False).
+def judged(table: pd.DataFrame, *, points: float, against: str = PER_FORWARD) -> pd.DataFrame:
+    """The settings of `table` that can be drawn against a measure, and whether each is within a budget of accuracy.
 
+    `sure` is true of AR and exact decoders that wrote AR's text in every answer: they lose nothing. Of the others
     `p_value` is for "it loses `points` or more", by the score test of `PairedDifference`, with Holm's correction over
-    the settings tried in one series at one batch size.
+    the `tried` ones of a batch size; `loss_at_most` is the upper limit of the loss at the level of that test. Where
+    nobody judged the answers only AR's text is known to lose nothing. In tokens per forward, settings with a draft
+    model are left out: its passes are not counted.
 
     Raises:
         ValueError: the points are not between 0 and 100, or nothing of this name can be drawn against.
     """
     by = drawable_by(against)
-    found = drawable(table[(table["source"] != PUBLISHED) & table[LOSS].notna()], Axes(x=against), by)
-    chosen = []
-    for _, rows in found.groupby(["series", *by], sort=False):
-        corrected = [PairedDifference.of(row).loss_p_value(points) for row in rows.to_dict("records")]
-        if len(corrected) > 1:  # where there is nothing to correct, the call would be the slowest of the figure
-            corrected, _ = holm(corrected, 1 - CONFIDENCE)
-        judged = rows.assign(p_value=corrected, tried=len(rows), qualifies=np.asarray(corrected) <= 1 - CONFIDENCE)
-        chosen.append(judged.sort_values(["qualifies", against, "id"], ascending=[False, False, True]).head(1))
-    if not chosen:
-        return found.assign(p_value=[], tried=[], qualifies=[])
-    best = pd.concat(chosen)
+    known = (table["source"] != PUBLISHED) & (table[LOSS].notna() | table[SAME_TEXT].notna())
+    if against == PER_FORWARD:
+        known &= ~table["decoder"].isin([decoder.name for decoder in decoders.drafted()])
+    found = drawable(table[known], Axes(x=against, y=height(table[known])), by)
+    scored = found[LOSS].notna()
+    sure = (found[SAME_TEXT] == 1) & (found["decoder"].isin(_SAME) | ~scored)
+    found = found.assign(sure=sure, qualifies=sure, p_value=np.nan, loss_at_most=np.nan, tried=0)
+    for _, rows in found[scored & ~sure].groupby(by or (lambda _: 0)):
+        differences = [PairedDifference.of(row) for row in rows.to_dict("records")]
+        corrected, levels = holm([difference.loss_p_value(points) for difference in differences], 1 - CONFIDENCE)
+        most = [each.loss_at_most(1 - level) for each, level in zip(differences, levels, strict=True)]
+        found.loc[rows.index, ["p_value", "loss_at_most", "tried"]] = np.column_stack(
+            [corrected, most, [len(rows)] * len(rows)]
+        )
+        found.loc[rows.index, "qualifies"] = np.asarray(corrected) <= 1 - CONFIDENCE
+    return found
+
+
+def equal_accuracy_points(table: pd.DataFrame, *, points: float = POINTS, against: str = PER_FORWARD) -> pd.DataFrame:
+    """The bars of `equal_accuracy`, one a row, and the decoders without a setting that qualifies (`qualifies` False).
+
+    Raises:
+        ValueError: as of `judged`.
+    """
+    by = drawable_by(against)
+    found = judged(table, points=points, against=against)
+    found = found.sort_values(["qualifies", against, "id"], ascending=[False, False, True])
+    best = found.drop_duplicates(["series", *by])
     order = best[against].where(best["qualifies"], 0).groupby(best["series"]).transform("max")
     return best.assign(order=order).sort_values(["order", "series", *by]).drop(columns="order").reset_index(drop=True)
 
@@ -128,6 +151,8 @@ def _bars(name: str, rows: pd.DataFrame, against: str, points: float, look: Look
 
 
 def _tried(row: dict[str, float], points: float) -> str:
+    if row["sure"]:
+        return "AR's own text in every answer: nothing is lost"
     verdict = "surely" if row["qualifies"] else "not surely"
     tried = f"p = {row['p_value']:.2g}, settings tried: {int(row['tried'])}"
     return f"{verdict} less than {points:g} points lost<br>{tried}"

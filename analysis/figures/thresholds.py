@@ -129,7 +129,7 @@ def thresholds_words(points: pd.DataFrame) -> str:
 
 
 def _change(row: Run) -> str:
-    return measure_words(row, CHANGE, "+.1f").replace("-", "−")
+    return measure_words(row, CHANGE, "+.1f")
 
 
 def _swept(runs: Sequence[Run]) -> list[Run]:

@@ -14,6 +14,7 @@ from typing import Any
 import pandas as pd
 
 from analysis.figures.style import BASELINE_RANK, WIDTH, plain
+from analysis.text_table import signed
 from mars import decoders
 from mars.config import DEFAULTS, SETTINGS
 
@@ -34,6 +35,8 @@ MEASURES = {
 _BENCHMARKS = {"ifeval": "IFEval", "spec_bench": "Spec-Bench", "verifiable": "verifiable instructions"}
 _ALWAYS = {"cache_block_size", "draft_tokens", "layout"}
 """The settings that are named even at their defaults, where a decoder reads them."""
+_DRAFTS = {"lookup": "masks and copies", "auto": "masks or copies", "copy": "copies"}
+"""By the layout of exact decoding; the others draft with masks alone."""
 _SHARED = ("use_cache", "temperature", "top_p")
 _LEFT_OUT = {"threshold", "seed"}
 _TELLING = ("device", "dtype")
@@ -86,6 +89,13 @@ def threshold_words(row: Row) -> str:
     return f"τ {threshold:g}"
 
 
+def drafts_words(row: Row) -> str:
+    """What an exact run drafts with, which its gain is owed to; nothing for other runs."""
+    if row["decoder"] != decoders.EXACT:
+        return ""
+    return f"drafts: {_DRAFTS.get(str(row['settings.layout']), 'masks')}"
+
+
 def heeds_threshold(row: Row) -> bool:
     """Whether the threshold of this run decided anything."""
     info = decoders.TABLE.get(row["decoder"])
@@ -121,7 +131,7 @@ def _measured(row: Row) -> list[str]:
     for name, (label, factor, form, unit) in MEASURES.items():
         if not missing(row.get(name)):
             lines.append(f"{label} {measure_words(row, name, form, factor)}{unit}")
-    if row.get("over"):
+    if not missing(row.get("over")):
         lines.append(plain(f"AR in the same turns: {row['over']}"))
     return lines
 
@@ -131,8 +141,8 @@ def measure_words(row: Row, name: str, form: str, factor: float = 1.0) -> str:
     if missing(row.get(name)):
         return ""
     value, *ends = (factor * row.get(column, float("nan")) for column in (name, f"{name}_low", f"{name}_high"))
-    low, high = sorted(ends)
-    return f"{value:{form}}" if missing(low) else f"{value:{form}} [{low:{form}}, {high:{form}}]"
+    told, low, high = (signed(each, form) for each in (value, *sorted(ends)))
+    return told if missing(ends[0]) else f"{told} [{low}, {high}]"
 
 
 def cut(text: str) -> str:
@@ -150,7 +160,9 @@ def _setting(name: str, row: Row, *, known: bool) -> str:
 
 def _families(row: Row) -> str | None:
     tasks, task = row.get("tasks"), row.get("task")
-    return f"{len(tasks)} families" if isinstance(tasks, tuple) and task not in tasks else _text(task)
+    if not isinstance(tasks, tuple) or task in tasks:
+        return _text(task)
+    return task_words(tasks[0]) if len(tasks) == 1 else f"{len(tasks)} families"
 
 
 def folded(text: str, width: int = WIDTH) -> str:
@@ -204,8 +216,11 @@ def named(table: pd.DataFrame, baseline: str | None) -> pd.DataFrame:
 def _over(table: pd.DataFrame) -> pd.Series:
     """The AR run that each run took turns with: its model and its tokens per second."""
     runs = table.drop_duplicates("id").set_index("id")
-    words = [f"{model}, {speed:,.0f} tok/s" for model, speed in runs[["model", "tokens_per_second"]].to_numpy()]
-    return table["ar_run"].map(dict(zip(runs.index, words, strict=True)).get)
+    words = {
+        run: str(model) if missing(speed) else f"{model}, {speed:,.0f} tok/s"
+        for run, model, speed in runs[["model", "tokens_per_second"]].itertuples()
+    }
+    return table["ar_run"].map(words.get)
 
 
 def _series(records: Sequence[Row]) -> list[str]:

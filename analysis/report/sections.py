@@ -11,11 +11,11 @@ import plotly.graph_objects as go
 
 from analysis import figures
 from analysis.figures.batch_sizes import crossings
-from analysis.figures.catalogue import DESCRIPTIONS
 from analysis.figures.style import BASELINE_RANK
 from analysis.figures.words import PUBLISHED, SOURCE
 from analysis.runs import RunStore
 from analysis.runs.schema import cpu_units
+from analysis.studies import FIGURES
 from mars.decoders import BASELINE
 
 POINTS = 2.0
@@ -41,15 +41,13 @@ class Section:
 class Evidence:
     """The store, and its measured table with what was published below it.
 
-    `pass_times` is what `python -m analysis columns` wrote, None where nothing was timed, `breakdown` what `python -m
-    analysis breakdown` wrote, None where nothing was counted;
-    `categories` are those of Spec-Bench's questions, by number.
+    `pass_times` is what `python -m analysis columns` wrote, None where nothing was timed; `categories` are those of
+    Spec-Bench's questions, by number.
     """
 
     runs: RunStore
     table: pd.DataFrame
     pass_times: Mapping[str, Any] | None = None
-    breakdown: Mapping[str, Any] | None = None
     categories: Mapping[int, str] = field(default_factory=dict)
 
     @property
@@ -81,11 +79,10 @@ def _section(
 
     `name`, `suffix` and `note` tell it from others on the same figure.
     """
-    description = DESCRIPTIONS[figure]
     return Section(
         name=name or figure,
-        title=f"{description.title}{suffix}",
-        caption=description.caption(note),
+        title=f"{FIGURES[figure].question}{suffix}",
+        caption=FIGURES[figure].caption(note),
         points=getattr(figures, f"{figure}_points")(*drawn, **options),
         figure=getattr(figures, figure)(*drawn, **options),
     )
@@ -102,7 +99,7 @@ def _frontier(evidence: Evidence) -> Section:
     return _section(
         "frontier",
         rows[_of_shown(rows) & ~rows["decoder"].isin([BASELINE, "block_cached"])],
-        suffix=": the decoders on small models",
+        suffix=" The decoders on small models",
         note="Exact decoders write what one-token mode writes.",
     )
 
@@ -117,7 +114,7 @@ def _beside_published(evidence: Evidence) -> Section:
         "frontier",
         pd.concat([ours, theirs.assign(series=theirs["model"].str.removeprefix("MARS, "))]),
         name="published",
-        suffix=": beside the published curves",
+        suffix=" Beside the published curves",
         note=f"Dashed lines with hollow marks are published ({SOURCE}): other models, with 0.5 and 7 billion "
         "parameters, on another task, GSM8K, without intervals. Compare shapes, not heights.",
     )
@@ -152,7 +149,7 @@ def _equal_accuracy_speed(evidence: Evidence) -> Section:
         "equal_accuracy",
         rows[rows["rank"] != BASELINE_RANK],
         name="equal-accuracy-speed",
-        suffix=f": speed-up within {POINTS:g} points of AR",
+        suffix=f" Speed-up within {POINTS:g} points of AR",
         note="Small models; one bar per batch size. Bars that end before the dashed line are slower than AR.",
         points=POINTS,
         against="speedup",
@@ -165,16 +162,11 @@ def _pass_cost(evidence: Evidence) -> Section:
     return _section("pass_cost", measured, name="pass-cost", note=note)
 
 
-def _breakdown(evidence: Evidence) -> Section:
-    words = figures.breakdown_words(figures.breakdown_points(evidence.breakdown))
-    return _section("breakdown", evidence.breakdown, note=words)
-
-
 _STORY: dict[str, tuple[Callable[[Evidence], Section], ...]] = {
     "What a pass costs": (_pass_cost,),
-    "What masks know": (lambda evidence: _section("reliability", evidence.runs, evidence.table), _breakdown),
+    "What masks know": (lambda evidence: _section("reliability", evidence.runs, evidence.table),),
     "Exact decoding against a threshold": (_thresholds, _frontier, _equal_accuracy_speed, _kinds),
-    "Beside the paper": (_beside_published, lambda evidence: _section("ablation", evidence.table)),
+    "Beside the paper": (_beside_published,),
     "When not to use it": (_batches,),
 }
 """The figures by chapter: ten at most, for a page that is read from the top."""

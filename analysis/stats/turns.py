@@ -2,8 +2,8 @@
 
 Two runs of one turn are close in time; from turn to turn both the problems and the state of the machine change. So the
 spread of the speed-up between turns holds both, and so does an interval from it: Student's, of the logarithm, with the
-standard error of the jackknife over turns. One over problems alone does not. `components` tells the two apart. Nothing
-is left out: a drift is reported, not removed.
+standard error of the jackknife over turns. One over problems alone does not. Nothing is left out: a drift is reported,
+not removed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pandas as pd
 from scipy.stats import linregress, t
 
 from analysis.stats.intervals import CONFIDENCE, Interval, check_confidence
-from analysis.stats.pairs import paired, speed_up
+from analysis.stats.pairs import speed_up
 
 FEWEST = 4
 """Turns that an interval needs."""
@@ -37,18 +37,6 @@ class Drift:
     def sure(self) -> bool:
         """Whether it is too regular for chance."""
         return self.p_value < SURE
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Components:
-    """The variance of the logarithm of a problem's speed-up: between turns, and between the problems of a turn.
-
-    `share` is that of the former in the variance of a turn's mean.
-    """
-
-    between: float
-    within: float
-    share: float
 
 
 def over_turns(candidate: pd.DataFrame, baseline: pd.DataFrame, confidence: float = CONFIDENCE) -> Interval | None:
@@ -88,28 +76,6 @@ def drift(rows: pd.DataFrame) -> Drift | None:
     sums = rows.groupby(COLUMN)[["tokens", "seconds"]].sum()
     line = linregress(range(len(sums)), np.log(sums["seconds"] / sums["tokens"]))
     return Drift(percent=100 * (exp(line.slope * (len(sums) - 1)) - 1), p_value=float(line.pvalue))
-
-
-def components(candidate: pd.DataFrame, baseline: pd.DataFrame) -> Components | None:
-    """One-way components of variance (analysis of variance), turns being the groups; a negative one counts as 0.
-
-    None where `over_turns` gives none, or where every turn has a single problem.
-    """
-    if over_turns(candidate, baseline) is None:
-        return None
-    ours, theirs = paired(candidate, baseline)
-    seconds = [np.log(rows["seconds"] / rows["tokens"]) for rows in (theirs, ours)]
-    gains = (seconds[0] - seconds[1]).groupby(ours[COLUMN])
-    sizes, means, count = gains.size(), gains.mean(), gains.ngroups
-    rows = int(sizes.sum())
-    if rows == count:
-        return None
-    whole = float((sizes * means).sum() / rows)
-    across = float((sizes * (means - whole) ** 2).sum()) / (count - 1)
-    within = float(((gains.size() - 1) * gains.var().fillna(0)).sum()) / (rows - count)
-    each = (rows - float((sizes**2).sum()) / rows) / (count - 1)
-    between = max(0.0, (across - within) / each)
-    return Components(between=between, within=within, share=between / (between + within / each) if across else 0.0)
 
 
 def _gain(sums_X4: np.ndarray) -> Any:

@@ -13,15 +13,13 @@ from typing import Annotated, Any
 from plotly.io.json import to_json_plotly
 
 from analysis.figures import template
-from analysis.figures.catalogue import UNDER_LOAD
-from analysis.figures.under_load import NAME as LOAD
+from analysis.studies import FIGURES as QUESTIONS
 from app.compare.runner import Runner
 from app.models.sentences import error_sentence, failure
 from app.tradeoffs import drawing, tables, under_load
 from app.tradeoffs.card import card, entry_of, rewrite, samples
-from app.tradeoffs.catalogue import AXES, FIGURES
 from app.tradeoffs.run_cache import RunCache
-from app.tradeoffs.view import FEWEST_POINTS, MOST_POINTS, POINTS, Text, View
+from app.tradeoffs.view import FEWEST_POINTS, FIGURES, LOAD, MOST_POINTS, POINTS, Text, View
 from mars.schema import Strict, bounds, checked
 
 UNKNOWN = "The page asked for something that does not exist. Reload it."
@@ -94,15 +92,12 @@ class RequestHandler:
         store, shown = self._run_cache.store(), None
         if about:
             with suppress(ValueError):  # the page asks for the view by itself, and hears why not
-                view = _view_of(about)
+                view = View.of(about)
                 yield from self._ready(view)
                 shown = self._drawn(view)
         yield {
             "shown": shown,
-            "figures": [
-                *({"value": figure.name, "label": figure.label} for figure in FIGURES.values()),
-                {"value": LOAD, "label": UNDER_LOAD.title},
-            ],
+            "figures": [{"value": name, "label": QUESTIONS[name].question} for name in FIGURES],
             "points": {"value": POINTS, "least": FEWEST_POINTS, "most": MOST_POINTS},
             "templates": {name: template(dark=name == "dark").to_plotly_json() for name in ("light", "dark")},
             "problems": list(store.problems),
@@ -114,7 +109,7 @@ class RequestHandler:
             yield told if "progress" in told else {**told, "changed": changed}
 
     def _view(self, about: Any, _session: str) -> Iterator[Told]:
-        view = _view_of(about)
+        view = View.of(about)
         yield from self._ready(view)
         yield self._drawn(view)
 
@@ -126,7 +121,7 @@ class RequestHandler:
 
     def _draw_first(self) -> None:
         try:
-            self._drawn(View(figure=next(iter(FIGURES)), against=next(iter(AXES))))
+            self._drawn(View())
         except Exception:  # noqa: BLE001 - who asks for the view is told
             _log.exception("the first figure could not be drawn")
 
@@ -139,14 +134,14 @@ class RequestHandler:
         return {**shown, "stale": self._run_cache.stale()}
 
     def _csv(self, about: Any, _session: str) -> Iterator[Told]:
-        view = _view_of(about)
+        view = View.of(about)
         yield from self._ready(view)
         if view.figure == LOAD:
             yield {"text": under_load.numbers(self._run_cache.store().loads, view), "name": "mars-lens-load.csv"}
             return
         picked = drawing.select(self._run_cache, view)
-        points = picked.figure.points(picked.scene)
-        yield {"text": tables.csv(drawing.listed(picked, points)), "name": f"mars-lens-{view.figure}.csv"}
+        rows = drawing.listed(picked, picked.points)
+        yield {"text": tables.csv(rows), "name": f"mars-lens-{view.figure}.csv"}
 
     def _card(self, about: Any, _session: str) -> Iterator[Told]:
         run = checked(RunRequest, about, "the card").id
@@ -167,10 +162,6 @@ class RequestHandler:
         yield from _on_the_way(self._run_cache.opened())
         if view.figure != LOAD:
             yield from _on_the_way(self._run_cache.opened(drawing.tasks_of(self._run_cache, view)))
-
-
-def _view_of(about: Any) -> View:
-    return View.of(about, [*FIGURES, LOAD], AXES)
 
 
 def _on_the_way(sentences: Iterator[str]) -> Iterator[Told]:

@@ -14,10 +14,9 @@ import pandas as pd
 
 from analysis.figures.words import (
     MEASURES,
-    PUBLISHED,
-    SOURCE,
     Row,
     decoder_words,
+    drafts_words,
     heeds_threshold,
     joined,
     missing,
@@ -51,10 +50,6 @@ OTHER = (
     "another version or a longer limit."
 )
 STOPPED = "Writing was stopped before the end."
-NO_ROWS = (
-    f"Published ({SOURCE}): only this number is known. It has no interval, no texts, and was measured on other models "
-    "and tasks."
-)
 _PROVENANCE = (
     ("hardware", "Hardware"),
     ("device", "Device"),
@@ -63,13 +58,12 @@ _PROVENANCE = (
     ("batch_size", "Batch size"),
     ("seed", "Seed"),
     ("date", "Date"),
-    ("plan", "Plan"),
+    ("plan", "Study"),
     ("group", "Timed group"),
     ("commit", "Commit"),
     ("torch", "torch"),
     ("transformers", "transformers"),
     ("python", "Python"),
-    ("table", "Table"),
     ("id", "Id"),
 )
 
@@ -87,8 +81,6 @@ def card(store: Store, table: pd.DataFrame, run: str, sources: Mapping[str, str]
         "measures": [_measure(row, name) for name in MEASURES if not missing(row.get(name))],
         "facts": _facts(row),
     }
-    if row["source"] == PUBLISHED:
-        return shown | {"published": True, "note": NO_ROWS, "choice": None}
     entry = entry_of(store.runs, run)
     checkpoint, draft = named(entry["model"], sources), named(entry["draft"], sources)
     lacking = why_not(entry, checkpoint, draft)
@@ -148,9 +140,10 @@ def _measure(row: Row, name: str) -> dict[str, str]:
 
 
 def called(row: Row) -> str:
-    """The title of its decoder, with its threshold."""
-    info = decoders.TABLE.get(row["decoder"])
-    return " at ".join(word for word in (info.title if info else str(row["decoder"]), threshold_words(row)) if word)
+    """The title of its decoder, with its threshold and what it drafts with."""
+    info, drafts = decoders.TABLE.get(row["decoder"]), drafts_words(row)
+    title = info.title if info else str(row["decoder"])
+    return " at ".join(word for word in (f"{title} ({drafts})" if drafts else title, threshold_words(row)) if word)
 
 
 def setting_words(row: Row) -> str:

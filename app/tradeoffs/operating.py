@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import floor, log10
 
 import pandas as pd
 
-from analysis.figures.curves import Axes, drawable
-from analysis.figures.frontiers import height
-from analysis.figures.words import PUBLISHED, Row, missing
-from analysis.stats.intervals import CONFIDENCE, Interval
-from analysis.stats.operating_points import Candidate, OperatingPoint, chosen_among
+from analysis.figures.operating_points import judged
+from analysis.figures.words import Row, missing
+from analysis.stats.intervals import CONFIDENCE
 from analysis.stats.pairs import PairedDifference
 from app.tradeoffs.card import called, setting_words
-from app.tradeoffs.together import PER_FORWARD, problems_words, references
+from app.tradeoffs.together import problems_words, references
+from app.tradeoffs.view import PER_FORWARD
 from mars import decoders
 
 _ALIKE = 0.05
 """Speeds that differ by less than this share are told as the same; so are accuracies that differ by so many points."""
-_EXACT = [decoder.name for decoder in decoders.TABLE.values() if decoder.exact]
-_UNCOUNTED = "Draft models are left out: tokens per forward do not count their passes."
+_UNSCORED = "These answers were not scored: as accurate as AR is only AR's own text"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,73 +33,47 @@ class Finding:
 def finding(rows: pd.DataFrame, *, points: float, against: str) -> Finding:
     """The answer from `rows`, the runs of one set (`app.tradeoffs.together`); against time, of one batch size.
 
-    Candidates are their marks in the frontier except AR, compared with their AR run on its problems. An exact decoder
-    that wrote that run's text in every answer loses nothing; others are tested. In tokens per forward, runs with a
-    draft model are no candidates, since the passes of the draft are not counted.
+    It chooses among the settings that the figure of bars draws (`analysis.figures.operating_points.judged`), AR aside.
     """
-    ours = rows[rows["source"] != PUBLISHED]
-    ar = references(ours, against)
-    drafted = ours["decoder"].isin([decoder.name for decoder in decoders.drafted()]) & (against == PER_FORWARD)
-    tried = drawable(ours[(ours["decoder"] != decoders.BASELINE) & ~drafted], Axes(x=against, y=height(ours)))
+    ar, tried = references(rows, against), judged(rows, points=points, against=against)
+    tried = tried[tried["decoder"] != decoders.BASELINE]
     if tried.empty or ar.empty:
         return Finding(sentence="The selection has no run beside its AR run, so there is nothing to choose.")
-    reference = ar.iloc[0].to_dict()
-    if tried["loss"].notna().any():
-        found = _judged(tried[tried["loss"].notna()], reference, points, against)
-    else:
-        found = _unjudged(tried, reference, against)
-    return replace(found, how=f"{found.how} {_UNCOUNTED}") if drafted.any() else found
-
-
-def _judged(tried: pd.DataFrame, ar: Row, points: float, against: str) -> Finding:
-    sure = tried["decoder"].isin(_EXACT) & (tried["same_text"] == 1)
-    point = _point(tried[~sure], points, against)
-    within = f"Within {_points(points)} of AR's accuracy"
-    where = _where(ar, against)
-    how = [_who(ar, against), _tried(len(tried), int(ar["n"]))]
-    able = tried[sure | tried["id"].isin([point.chosen.name] if point.chosen else [])]
+    reference, scored = ar.iloc[0].to_dict(), bool(tried["loss"].notna().any())
+    where, how = _where(reference, against), _how(rows, tried, reference, against)
+    start = f"Within {_points(points)} of AR's accuracy" if scored else _UNSCORED
+    able = tried[tried["qualifies"]]
+    if able.empty and not scored:
+        return Finding(sentence=f"{start}, and no setting here writes that text in every answer.", how=how)
     if able.empty:
-        closest = min(candidate.loss_at_most for candidate in point.candidates)
-        sentence = (
-            f"{within}, no setting{where} is sure enough: the closest may lose {closest:.1f}, so stay with AR or raise "
-            "the budget."
-        )
-        return Finding(sentence=sentence, how=" ".join(how))
+        closest = f"the closest may lose {tried['loss_at_most'].min():.1f}"
+        advice = "so stay with AR or raise the budget"
+        return Finding(sentence=f"{start}, no setting{where} is sure enough: {closest}, {advice}.", how=how)
     row = _best(able, against)
-    if point.chosen is not None and row["id"] == point.chosen.name:
-        loss = _loss(point.chosen)
-    else:
-        loss = f"AR's own text in all {int(row['n']):,} answers, so nothing is lost"
-    said = " ".join([*how, f"{called(row)} ({setting_words(row)}): {loss}."])
+    how = f"{how} {called(row)} ({setting_words(row)}): {_loss(row)}."
+    if against != PER_FORWARD and row["speedup"] <= 1 + _ALIKE:
+        next_best = f"the next, {called(row)}, has {_times(row['speedup'])} its speed"
+        return Finding(sentence=f"{start}, AR itself is the fastest{where}: {next_best}.", how=how)
     if against == PER_FORWARD:
         sentence = (
-            f"{within}, {called(row)} writes the most tokens per forward: {row[against]:.1f}, where AR writes "
-            f"{ar[against]:.1f}; a pass may take longer than one of AR."
+            f"{start}, {called(row)} writes the most tokens per forward: {row[against]:.1f}, where AR writes "
+            f"{reference[against]:.1f}; a pass may take longer than one of AR."
         )
-    elif row["speedup"] <= 1 + _ALIKE:
-        ratio = _times(row["speedup"])
-        sentence = f"{within}, AR itself is the fastest{where}: the next, {called(row)}, has {ratio} its speed."
-        return Finding(sentence=sentence, how=said)
     else:
-        sentence = f"{within}, the fastest{where} is {called(row)}: {_speed(row, ar)}."
-    return Finding(sentence=sentence, how=said, chosen=str(row["id"]))
-
-
-def _unjudged(tried: pd.DataFrame, ar: Row, against: str) -> Finding:
-    """The answer if nobody judged the runs: only texts equal to AR's are known to be as accurate as AR."""
-    same = tried[tried["same_text"] == 1]
-    start = "These answers were not scored, so only AR's own text counts as no loss"
-    how = f"{_who(ar, against)} {len(tried)} {_plural('setting', len(tried))} tried on {int(ar['n']):,} problems."
-    if same.empty:
-        return Finding(sentence=f"{start}; no setting here writes that text in every answer.", how=how)
-    row, where = _best(same, against), _where(ar, against)
-    if against == PER_FORWARD:
-        sentence = f"{start}: {called(row)} writes it with the most tokens per forward, {row[against]:.1f}."
-    elif row["speedup"] <= 1 + _ALIKE:
-        return Finding(sentence=f"{start}: AR itself writes it fastest{where}.", how=how)
-    else:
-        sentence = f"{start}: {called(row)} writes it fastest{where}, {_speed(row, ar)}."
+        sentence = f"{start}, the fastest{where} is {called(row)}: {_speed(row, reference)}."
+    if row["sure"] and scored and not tried["sure"].all():
+        sentence = f"{sentence} {_lossy(able[~able['sure']], against)}"
     return Finding(sentence=sentence, how=how, chosen=str(row["id"]))
+
+
+def _lossy(able: pd.DataFrame, against: str) -> str:
+    """What the budget buys: the best of the settings that may change the text."""
+    start = "Of the settings that may change the text"
+    if able.empty:
+        return f"{start}, none is surely within the budget."
+    row = _best(able, against)
+    speed = f"{row[against]:.1f} tokens per forward" if against == PER_FORWARD else f"{_times(row['speedup'])} AR"
+    return f"{start}, the best within it is {called(row)}: {speed}."
 
 
 def _best(rows: pd.DataFrame, against: str) -> Row:
@@ -109,11 +81,13 @@ def _best(rows: pd.DataFrame, against: str) -> Row:
     return best
 
 
-def _point(tried: pd.DataFrame, points: float, against: str) -> OperatingPoint:
-    """Choose the operating point from the measures in these rows."""
-    rows = tried.to_dict("records")
-    measured = {str(row["id"]): (Interval.of(row, against), PairedDifference.of(row)) for row in rows}
-    return chosen_among(measured, points=points)
+def _how(rows: pd.DataFrame, tried: pd.DataFrame, ar: Row, against: str) -> str:
+    said = [_who(ar, against), _tried(len(tried), int(ar["n"]))]
+    if against == PER_FORWARD and rows["decoder"].isin([decoder.name for decoder in decoders.drafted()]).any():
+        said.append("Draft models are left out: tokens per forward do not count their passes.")
+    if (rows["decoder"] == decoders.EXACT).any() and not (rows["decoder"] == "prompt_lookup").any():
+        said.append("Copies alone (prompt lookup) were not measured with these runs.")
+    return " ".join(said)
 
 
 def _who(ar: Row, against: str) -> str:
@@ -137,8 +111,10 @@ def _tried(count: int, problems: int) -> str:
     return f"{count} {_plural('setting', count)} tried on {problems:,} problems, {CONFIDENCE:.0%} confidence."
 
 
-def _loss(chosen: Candidate) -> str:
-    loss, at_most = -chosen.difference.score_interval().value, chosen.loss_at_most
+def _loss(row: Row) -> str:
+    if row["sure"]:
+        return f"AR's own text in all {int(row['n']):,} answers, so nothing is lost"
+    loss, at_most = -PairedDifference.of(row).score_interval().value, row["loss_at_most"]
     if abs(loss) < _ALIKE:
         measured = "as accurate as AR in this measurement"
     else:

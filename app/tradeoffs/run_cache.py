@@ -17,7 +17,6 @@ import pandas as pd
 
 from analysis.figures import POOLED, measure
 from analysis.measured import read_measured
-from analysis.published import read_published
 from analysis.runs import RunStore, open_runs, read_runs
 from analysis.runs.loads import LoadTest, read_loads
 from app.models.sentences import error_sentence
@@ -37,7 +36,6 @@ class Store:
 
     stamp: Stamp
     runs: RunStore
-    published: pd.DataFrame | None
     problems: tuple[str, ...]
     tables: Callable[[str], pd.DataFrame] | None = None
     loads: tuple[LoadTest, ...] = ()
@@ -88,10 +86,7 @@ class RunCache:
         return self._begun().store.result()
 
     def table(self, task: str = POOLED) -> pd.DataFrame:
-        """The table of `analysis.figures.measure` for one family or all; waits for it.
-
-        Only the table of all families also has the published rows, at its end.
-        """
+        """The table of `analysis.figures.measure` for one family or all; waits for it."""
         return self._measured(self._begun(), task).result()
 
     def stale(self) -> bool:
@@ -129,7 +124,7 @@ def stamp_of(folder: Path) -> Stamp:
 
 def _read(folder: Path, stamp: Stamp) -> Store:
     loads, problems = read_loads(folder)
-    tables = published = None
+    tables = None
     try:
         tables = read_measured(folder)
     except ValueError as error:
@@ -137,12 +132,8 @@ def _read(folder: Path, stamp: Stamp) -> Store:
     runs = read_runs(folder) if tables is None else open_runs(folder)
     if tables is None:
         problems += runs.problems
-        try:
-            published = read_published()
-        except ValueError as error:
-            problems.append(str(error))
     told = tuple(map(error_sentence, problems))
-    return Store(stamp=stamp, runs=runs, published=published, problems=told, tables=tables, loads=tuple(loads))
+    return Store(stamp=stamp, runs=runs, problems=told, tables=tables, loads=tuple(loads))
 
 
 def _measure(work: _Work, task: str) -> pd.DataFrame:
@@ -154,8 +145,7 @@ def _measure(work: _Work, task: str) -> pd.DataFrame:
     def progress(runs: int) -> None:
         work.done += runs
 
-    published = store.published if task == POOLED else None
-    return measure(store.runs, published, families=(task,), progress=progress)
+    return measure(store.runs, families=(task,), progress=progress)
 
 
 def _over(future: Future[Any]) -> bool:

@@ -11,7 +11,6 @@ import pandas as pd
 
 from analysis.figures import POOLED
 from analysis.figures.words import (
-    PUBLISHED,
     Row,
     decoder_words,
     measure_words,
@@ -72,7 +71,6 @@ _MEASURED = (
     _plain("n", "n", ",.0f"),
     text("Hardware", "hardware"),
     Column(label="Date", words=lambda row: "" if missing(row.get("date")) else str(row["date"])[:10]),
-    Column(label="Source", words=lambda row: "published" if row["source"] == PUBLISHED else "measured"),
 )
 _TASK = Column(label="Family", words=lambda row: "" if row["task"] == POOLED else task_words(row["task"]))
 _FURTHER: dict[str, tuple[Column, ...]] = {
@@ -82,27 +80,12 @@ _FURTHER: dict[str, tuple[Column, ...]] = {
         _plain("p of the loss", "p_value", ".2g"),
         _plain("Settings tried", "tried", ".0f"),
     ),
-    "efficiency": (_plain("Efficiency", "efficiency", ".2f"),),
-    "acceptance": (
-        _plain("Accepted tokens", "accepted", ".0f"),
-        _plain("Share of passes", "share", ".1%"),
-        _plain("Passes", "counted", ",.0f"),
-    ),
 }
-_RELIABILITY = (
-    text("Series", "series"),
-    _plain("Masks read", "depth", ".0f"),
-    _plain("Score from", "low", ".2g"),
-    _plain("Score to", "high", ".2g"),
-    number("Agrees (%)", "agreement", ".1f", 100.0),
-    _plain("Proposals", "n", ",.0f"),
-    _plain("Share of the depth", "share", ".1%"),
-)
 
 
 def table(points: pd.DataFrame, figure: str) -> dict[str, Any]:
     """The table of a figure, without empty columns."""
-    columns = _RELIABILITY if figure == "reliability" else (*_SETTING, *_FURTHER.get(figure, ()), *_MEASURED)
+    columns = (*_SETTING, *_FURTHER.get(figure, ()), *_MEASURED)
     rows = points.head(MOST_ROWS).to_dict("records")
     return laid_out([column for column in columns if any(map(column.words, rows))], rows)
 

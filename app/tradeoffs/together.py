@@ -14,11 +14,12 @@ from dataclasses import dataclass
 import pandas as pd
 
 from analysis.figures.style import BASELINE_RANK
-from analysis.figures.words import PUBLISHED, Row, model_words, task_words
+from analysis.figures.words import Row, drafts_words, joined, model_words, task_words
+from app.tradeoffs.view import PER_FORWARD
 from mars import decoders
 
-PER_FORWARD = "tokens_per_forward"
-MOST_SERIES = 6
+MOST_SERIES, MOST_SETS = 6, 5
+"""That are shown unless the person asks for more."""
 _SAME_PROBLEMS = ["hardware", "device", "dtype", "tasks", "problems", "seed", "baseline"]
 _SAME_TURNS = ["hardware", "device", "dtype", "tasks", "problems", "seed", "group"]
 _MOST_NAMES = 2
@@ -37,9 +38,10 @@ class Together:
 def sets(table: pd.DataFrame, against: str) -> list[Together]:
     """The sets of the measured runs that have this measure: judged ones first, then by size of model, then of set.
 
-    Runs that nobody judged have no baseline: those of one timed group form a set.
+    The first set of each model and kind of problems comes before further ones, such as of other batch sizes. Runs that
+    nobody judged have no baseline: those of one timed group form a set.
     """
-    ours = table[(table["source"] != PUBLISHED) & table[against].notna()]
+    ours = table[table[against].notna()]
     if against == PER_FORWARD:
         keys, ours = _SAME_PROBLEMS, ours.assign(baseline=ours["baseline"].fillna(ours["group"]))
     else:
@@ -50,6 +52,10 @@ def sets(table: pd.DataFrame, against: str) -> list[Together]:
         if len(references(rows, against)) and (rows["decoder"] != decoders.BASELINE).any()  # something to compare
     ]
     groups.sort(key=lambda found: _rank(found[1]))
+    kinds = [(next(_models(rows)), rows["tasks"].iloc[0]) for _, rows in groups]
+    groups = [
+        groups[place] for place in sorted(range(len(groups)), key=lambda place: kinds.index(kinds[place]) < place)
+    ]
     labels = _labels([rows for _, rows in groups])
     return [
         Together(name=hashlib.sha256(repr(key).encode()).hexdigest()[:8], label=label, ids=frozenset(rows["id"]))
@@ -76,16 +82,17 @@ def references(rows: pd.DataFrame, against: str) -> pd.DataFrame:
 def handful(rows: pd.DataFrame, against: str, starred: str | None) -> pd.DataFrame:
     """One series for each decoder, under its name, at most MOST_SERIES: the one with `starred`, else the fastest.
 
-    The series of AR is the run that the others are compared with.
+    The series of AR is the run that the others are compared with. A decoder has the same look in every set.
     """
-    known = [name for name in decoders.TABLE if (rows["decoder"] == name).any()]
+    looks = {name: place for place, name in enumerate(decoders.TABLE)}
     parts = []
-    for place, name in enumerate(known[:MOST_SERIES]):
+    for name in [name for name in looks if (rows["decoder"] == name).any()][:MOST_SERIES]:
         part = _first(rows[rows["decoder"] == name], against, starred)
         if name == decoders.BASELINE:
             part = own if len(own := references(rows, against)) else part
-        rank = BASELINE_RANK if name == decoders.BASELINE else place
-        parts.append(part.assign(series=decoders.TABLE[name].title, rank=rank))
+        rank = BASELINE_RANK if name == decoders.BASELINE else looks[name]
+        drafts = drafts_words(part.iloc[0].to_dict())
+        parts.append(part.assign(series=joined(decoders.TABLE[name].title, drafts), rank=rank))
     return pd.concat(parts).reset_index(drop=True) if parts else rows
 
 

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from analysis.figures.catalogue import UNDER_LOAD
 from analysis.figures.style import empty
 from analysis.figures.under_load import NAME, POINTS, under_load, under_load_points
 from analysis.runs.loads import LoadTest
+from analysis.studies import FIGURES, STUDIES
+from app.tradeoffs.drawing import page
 from app.tradeoffs.tables import csv, laid_out, number, text
-from app.tradeoffs.view import View
+from app.tradeoffs.view import LOAD, View
 
-NO_TEST = (
-    "No load test is there yet. This makes one, on a machine that does nothing else: "
-    "python -m tests.performance.arrivals --checkpoint SOURCE --save assets/runs"
-)
+NO_TEST = f"No load test is there yet. This makes one, on a machine that does nothing else: {STUDIES['load'].line()}"
 CURVE = 3  # loads of which a line tells more than a few points
 _HOW = {
     False: "on one server over HTTP, one lane after the other",
@@ -45,10 +43,8 @@ def draw(loads: tuple[LoadTest, ...], view: View) -> dict[str, Any]:
     test = chosen(loads, view)
     figure = empty("No load test is there yet.", NAME) if test is None else under_load(test)
     rows = under_load_points(test).sort_values(["rank", "offered"]).to_dict("records") if test else []
-    drawn = figure.to_plotly_json()
-    drawn["layout"].pop("template", None)
     return {
-        "figure": drawn,
+        **page(figure),
         "caption": _caption(test) if test else "",
         "empty": "" if test else NO_TEST,
         "axes": [],
@@ -59,13 +55,8 @@ def draw(loads: tuple[LoadTest, ...], view: View) -> dict[str, Any]:
         },
         "batch": {"value": 0, "options": []},
         "more": None,
-        "filters": [],
-        "words": "",
-        "usual": True,
         "tasks": [],
         "task": view.task,
-        "layers": [],
-        "layer": "",
         "summary": "",
         "answer": None,
         "live": None,
@@ -94,18 +85,22 @@ def numbers(loads: tuple[LoadTest, ...], view: View) -> str:
 
 
 def _caption(test: LoadTest) -> str:
-    return UNDER_LOAD.caption().format(
-        how=_HOW[test.in_turn],
-        ttft=test.limits.ttft,
-        tpot=test.limits.tpot,
-        seconds=test.seconds,
-        questions=test.questions,
-        model=test.model,
-        dtype=test.dtype,
-        places=test.places,
-        threads=test.threads,
-        hardware=test.hardware,
-        date=test.date[:10],
-        commit=(test.commit or "unknown")[:10],
-        seed=test.seed,
+    return (
+        FIGURES[LOAD]
+        .caption()
+        .format(
+            how=_HOW[test.in_turn],
+            ttft=test.limits.ttft,
+            tpot=test.limits.tpot,
+            seconds=test.seconds,
+            questions=test.questions,
+            model=test.model,
+            dtype=test.dtype,
+            places=test.places,
+            threads=test.threads,
+            hardware=test.hardware,
+            date=test.date[:10],
+            commit=(test.commit or "unknown")[:10],
+            seed=test.seed,
+        )
     )

@@ -10,7 +10,6 @@ import pytest
 
 from analysis import figures
 from analysis.measured import FILE, read_measured, write_measured
-from analysis.published import read_published
 from analysis.runs import open_runs, read_runs, write_run
 from analysis.runs.store import RunStore
 
@@ -33,7 +32,7 @@ def test_the_kept_tables_are_those_that_are_measured(folder: Path) -> None:
     found = read_measured(folder)
     assert found is not None
     runs = read_runs(folder)
-    pd.testing.assert_frame_equal(found(figures.POOLED), figures.measure(runs, read_published()))
+    pd.testing.assert_frame_equal(found(figures.POOLED), figures.measure(runs))
     pd.testing.assert_frame_equal(found("logic"), figures.measure(runs, families=("logic",)))
 
 

@@ -235,22 +235,22 @@ def test_light_and_dark(shown: Page) -> None:
 
 def test_a_view_has_an_address(site: Any, shown: Page, visit: Visit) -> None:
     tab = shown
-    choose(tab, "Question", "scores")
-    tab.wait_for_function("location.search.includes('figure=scores')")
+    choose(tab, "Question", "families")
+    tab.wait_for_function("location.search.includes('figure=families')")
     other = visit(site.url)
     other.goto(tab.url)
-    other.wait_for_selector(".trade[data-figure=scores]")
-    assert other.locator(".trade-field", has_text="Question").locator("select").input_value() == "scores"
+    other.wait_for_selector(".trade[data-figure=families]")
+    assert other.locator(".trade-field", has_text="Question").locator("select").input_value() == "families"
     choose(tab, "Question", "frontier")
 
 
 def test_a_broken_run_is_named_after_reloading(site: Any, visit: Visit) -> None:
     tab = show(visit(site.url))
-    broken = next(site.runs.glob("block_cached*.b1.*.parquet"))
+    broken = next(site.runs.glob("*.proposals.parquet"))
     whole = broken.read_bytes()
     try:
         broken.write_bytes(b"no Parquet")
-        choose(tab, "Question", "efficiency")
+        choose(tab, "Question", "families")
         assert tab.inner_text(".trade-status") == "The runs on disk have changed: reload them."
         tab.click("text=Reload the runs")
         tab.wait_for_function("document.querySelector('.trade-status').textContent === 'The runs were read again.'")
@@ -269,7 +269,7 @@ def test_a_phone_never_scrolls_sideways(site: Any, visit: Visit) -> None:
     tab = visit(f"{site.url}?tab=tradeoffs&figure=frontier", 390, 844)
     tab.wait_for_selector(".trade[data-figure=frontier][data-state=shown]")
     tab.click(".trade-numbers summary")
-    for figure in ("frontier", "families", "caching"):
+    for figure in ("frontier", "families", "equal_accuracy"):
         choose(tab, "Question", figure)
         tab.wait_for_selector(f".trade[data-figure={figure}][data-state=shown]")
         tab.locator(".trade-open").first.click()

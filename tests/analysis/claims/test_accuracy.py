@@ -1,26 +1,13 @@
-"""Claims 1, 2, 3 and 8: verdicts on runs made for each, and the reasons given."""
+"""Claims 1, 2, 3 and 8: verdicts on runs made for each."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pandas as pd
 import pytest
 
 from analysis.claims import CLAIMS, ClaimVerdict, read_evidence
-
-
-def proposals(agreeing: dict[int, float], score: float = 0.97, each: int = 400) -> pd.DataFrame:
-    """Proposals of one score; the share that agrees by how many masks they read."""
-    frames = []
-    for depth, share in agreeing.items():
-        agrees = np.arange(each) < share * each
-        frame = {"task": "logic", "number": 0, "depth": np.int8(depth), "score": np.float32(score), "agrees": agrees}
-        frames.append(pd.DataFrame(frame))
-    return pd.concat(frames, ignore_index=True)
-
 
 # Claim 1
 
@@ -49,10 +36,9 @@ def test_one_token_mode_on_few_problems(find: Any, fabricate: Any, ar: Any, mars
     finding = find(1, [fabricate.run(model) for model in models])
     assert finding.verdict is ClaimVerdict.OPEN
     assert "0.0 [−" in finding.headline
-    assert "problems would decide the open comparisons" in finding.why[0]
 
 
-def test_a_gated_adapter_leaves_the_interval_of_a_merged_one_alone(find: Any, fabricate: Any, make: Any) -> None:
+def test_gated_adapters_leave_other_intervals_alone(find: Any, fabricate: Any, make: Any) -> None:
     """Its texts cannot differ from AR's, so that it is no second chance to err."""
     base = {**fabricate.model("base", None, None, None), "fingerprint": "b" * 16}
     gated, merged = ({**fabricate.model(name, "mars", 4, True), "base": "b" * 16} for name in ("gated", "merged"))
@@ -64,9 +50,7 @@ def test_a_gated_adapter_leaves_the_interval_of_a_merged_one_alone(find: Any, fa
     assert alone[0].measured in [comparison.measured for comparison in both]
 
 
-def test_so_few_problems_that_a_merged_adapter_is_undecided_do_not_make_a_gated_one_undecided(
-    find: Any, fabricate: Any, make: Any
-) -> None:
+def test_few_problems_leave_no_gated_adapter_undecided(find: Any, fabricate: Any, make: Any) -> None:
     base = {**fabricate.model("base", None, None, None), "fingerprint": "b" * 16}
     model = {**fabricate.model("adapter", "mars", 4, True), "base": "b" * 16}
     plain = make(base, problems=20)
@@ -76,9 +60,7 @@ def test_so_few_problems_that_a_merged_adapter_is_undecided_do_not_make_a_gated_
     assert find(1, [plain, merged]).comparisons[0].verdict is ClaimVerdict.OPEN
 
 
-def test_the_headline_of_one_token_mode_is_that_of_a_model_that_falls_behind(
-    find: Any, make: Any, ar: Any, mars: Any
-) -> None:
+def test_the_headline_names_who_falls_behind(find: Any, make: Any, ar: Any, mars: Any) -> None:
     runs = [make(ar()), make(ar(200, "double")), make(mars(4)), make(mars(8), accuracy=0.8)]
     finding = find(1, runs)
     assert finding.verdict is ClaimVerdict.FAILS
@@ -93,7 +75,7 @@ def test_one_token_mode_in_bfloat16_says_on_which_cpu(find: Any, one_token: Any)
     assert all("CPU of both" not in each.compared for each in find(1, one_token(0.9)).comparisons)
 
 
-def test_one_token_mode_is_compared_once_on_each_benchmark(find: Any, make: Any, ar: Any, mars: Any) -> None:
+def test_one_comparison_on_each_benchmark(find: Any, make: Any, ar: Any, mars: Any) -> None:
     """On the largest set of each; all comparisons share the confidence."""
     judged = {"harness": {"metric": "prompt_level_strict_acc"}}
 
@@ -114,11 +96,6 @@ def test_one_token_mode_is_compared_once_on_each_benchmark(find: Any, make: Any,
     ]
     assert (first.verdict, second.verdict) == (ClaimVerdict.FAILS, ClaimVerdict.OPEN)
     assert alone.measured["difference (points)"] != second.measured["difference (points)"], "wider beside another"
-
-
-def test_families_that_fall_behind_are_named(find: Any, one_token: Any) -> None:
-    finding = find(1, one_token(0.8))
-    assert finding.why[-1].startswith("MARS is surely behind its start in logic (1 model) and word_problems (1 model)")
 
 
 # Claim 2
@@ -143,8 +120,6 @@ def test_sft_loss(find: Any, make: Any, mars: Any, kept: float, degraded: float,
     finding = find(2, runs)
     assert finding.verdict is verdict
     assert "(B = 4), " in finding.comparisons[0].compared["accuracy"]
-    words = "problems would decide the open comparisons."
-    assert [why.endswith(words) for why in finding.why] == [True] * (verdict is ClaimVerdict.OPEN)
     assert find(2, runs[:3]).verdict is ClaimVerdict.MISSING
 
 
@@ -195,44 +170,11 @@ def test_thresholds(find: Any, swept: Any, accuracy: float, gain: float, verdict
     assert finding.verdict is verdict
     [row] = finding.comparisons
     assert row.measured["steps down in τ"].startswith("2, each" if gain < 4 else "2, not")
-    name = row.compared["model"]
-    reasons = {
-        (0.85, 1.7): f"τ = 0.95 surely costs more than the paper's 1.6 points in {name}.",
-        (0.9, 1.2): f"τ = 0.95 surely gives fewer tokens per forward than the paper's least, 1.46, in {name}.",
-        (0.885, 1.7): f"τ = 0.95 perhaps costs more than the paper's 1.6 points in {name}.",
-        (0.9, 4.0): f"A step down in τ surely takes tokens per forward away in {name}.",
-    }
-    assert list(finding.why[:1]) == [reasons[at] for at in [(accuracy, gain)] if at in reasons]
 
 
-def test_thresholds_need_one_token_mode_and_the_papers_threshold(find: Any, swept: Any) -> None:
+def test_thresholds_need_one_token_mode_and_095(find: Any, swept: Any) -> None:
     assert find(3, swept({None: (0.9, 1), 0.9: (0.8, 2), 0.5: (0.6, 3)})).verdict is ClaimVerdict.MISSING
     assert find(3, swept({0.95: (0.9, 2), 0.5: (0.6, 3)})).verdict is ClaimVerdict.MISSING
-
-
-@pytest.mark.parametrize(
-    ("agreeing", "overconfident"), [({1: 0.99, 2: 0.9, 3: 0.8}, True), ({1: 0.97, 2: 0.97, 3: 0.97}, False)]
-)
-def test_thresholds_say_why_they_lose(find: Any, make: Any, mars: Any, agreeing: Any, overconfident: bool) -> None:
-    """τ = 0.95 changes 30 texts that were right, of which 6 stay right."""
-    exact = make(mars(8), "self_speculative", layout="quadratic")
-    runs = [exact]
-    for threshold, accuracy, gain in ((None, 0.9, 1), (0.95, 0.9, 2), (0.5, 0.5, 3)):
-        entry, rows = make(mars(8), "sliding_window", threshold=threshold, accuracy=accuracy, gain=gain, problems=100)
-        if threshold == 0.95:
-            changed = (rows["task"] == "word_problems") & (rows["number"] < 30)
-            correct = rows["correct"] & ~(changed & (rows["number"] < 24))
-            rows = rows.assign(correct=correct, text=changed.map({True: "other", False: ""}))
-        runs.append((entry, rows))
-    kept = pd.concat([proposals(agreeing), proposals({1: 0.5}, score=0.6)], ignore_index=True)
-    finding = find(3, runs, {exact[0]["id"]: kept})
-    reason, cost = finding.why
-    assert reason.startswith("τ = 0.95 surely costs more than the paper's 1.6 points in ")
-    assert cost.startswith("There it changed the text of 30 problems that one-token mode solves, and 6 of them stayed")
-    assert ("is the most overconfident" in cost) == overconfident
-    assert exact[0]["id"] in {run.id for run in finding.runs}
-    if overconfident:
-        assert "average 97.0 % confidence but match one-token mode in 89.7 % [" in cost
 
 
 # Claim 8

@@ -7,9 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from analysis.claims import CLAIMS, judge
+from analysis.claims import CLAIMS
 from analysis.claims.evidence import GreedyRuns, by_turn, on_same_problems
 
 ROOT = Path(__file__).parents[3]
@@ -65,19 +63,6 @@ def test_runs_in_bfloat16_are_compared_on_one_machine(fabricate: Any, make: Any,
         assert [run.hardware for run in pair] == ["new", wanted]
         elsewhere = [run for run in others if run.hardware != "new"]
         assert (on_same_problems([tried], elsewhere) is None) == (dtype == "bfloat16")
-
-
-def test_timed_claims_say_what_the_machine_adds_and_which_runs_drifted(evidence_of: Any, mars: Any, timed: Any) -> None:
-    model, runs = mars(8), []
-    for decoder, slope in (("sliding_window", 0.02), ("block_cached", 0.0)):
-        entry, rows = timed(model, decoder, 100, threshold=0.95)
-        turn = rows["number"] // 10
-        runs.append((entry, rows.assign(turn=turn, seconds=rows["seconds"] * np.exp(slope * turn))))
-    finding = next(found for claim, found in judge(evidence_of(runs)).items() if claim.number == 10)
-    share, drifts = finding.notes
-    assert share.startswith("Of the variance of a turn's speed-up, 100 % is more than its problems explain")
-    assert drifts.startswith("Of 2 timed runs 1 surely got slower or faster over their turns, by at most 20 % (sliding")
-    assert drifts.endswith("batch 4); none is left out.")
 
 
 def test_claimed_figures_come_from_the_tables(evidence_of: Any) -> None:

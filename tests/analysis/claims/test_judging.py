@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import inf
 from typing import Any
 
 import pytest
@@ -10,18 +9,13 @@ import pytest
 from analysis.claims import CLAIMS, ClaimVerdict, Finding, judge
 from analysis.claims.judging import (
     Comparison,
-    about,
     faster,
     number,
     points,
-    problems_needed,
-    problems_needed_between,
     verdict_of,
     worst,
 )
 from analysis.stats.intervals import Interval
-
-UNDECIDED = Interval(-0.5, -2.1, 1.0)
 
 
 def test_every_claim_is_there_once_and_missing_without_runs(evidence_of: Any) -> None:
@@ -64,26 +58,3 @@ def test_numbers_read_well() -> None:
     assert points(Interval(-0.31, -1.24, 0.61)) == "−0.3 [−1.2, +0.6]"
     assert points(Interval(-0.01, -0.04, 0.02)) == "0.0 [0.0, 0.0]"
     assert number(Interval(2.751, 2.7, 2.8)) == "2.75 [2.70, 2.80]"
-
-
-@pytest.mark.parametrize(
-    ("interval", "above", "below", "expected"),
-    [
-        (UNDECIDED, -1.0, 0.0, 1200 * (1.5 / 0.5) ** 2),
-        (UNDECIDED, -1.0, -inf, 1200 * (1.6 / 0.5) ** 2),
-        (UNDECIDED, 0.5, -1.0, inf),
-        (Interval(4.0, 2.0, 6.0), 0.0, -inf, 300),
-    ],
-)
-def test_problems_needed(interval: Interval, above: float, below: float, expected: float) -> None:
-    assert problems_needed(1200, interval, above=above, below=below) == pytest.approx(expected)
-
-
-def test_problems_needed_to_lie_between() -> None:
-    assert problems_needed_between(100, Interval(1.0, -5.0, 9.0), 5.0) == pytest.approx(100 * (8 / 4) ** 2)
-    assert problems_needed_between(100, Interval(9.0, 1.0, 17.0), 5.0) == pytest.approx(100 * (8 / 4) ** 2)
-    assert problems_needed_between(100, Interval(5.0, 1.0, 9.0), 5.0) == inf
-
-
-def test_about() -> None:
-    assert [about(each) for each in (7.2, 88, 1201, 10_800, inf)] == ["8", "88", "1,300", "11,000", "no number"]

@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from analysis.claims import CLAIMS, Claim, Evidence, Finding, judge, read_evidence, to_json, to_markdown
-from analysis.recipes import RECIPES
 from analysis.runs import RunStore, read_runs
+from analysis.studies import STUDIES, behind_claim
 
 ROOT = Path(__file__).parents[3]
 RUNS = ROOT / "assets" / "runs"
-GOLDEN = json.loads((Path(__file__).parent / "golden.json").read_text(encoding="utf-8"))
+TINY = "fails holds fails fails holds holds fails holds holds holds fails holds"
+REAL = "fails open fails fails open holds fails missing holds holds holds holds"
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +39,7 @@ def real(runs: RunStore) -> dict[Claim, Finding]:
     return judge(read_evidence(runs, RUNS, real=True))
 
 
-def test_page_has_a_row_and_folded_details_for_each_claim(evidence_of: Any, one_token: Any, exact_runs: Any) -> None:
+def test_page_has_a_row_for_each_claim(evidence_of: Any, one_token: Any, exact_runs: Any) -> None:
     evidence = evidence_of([*one_token(0.9), *exact_runs()])
     found = judge(evidence)
     problems = ["runs/x.parquet: column tokens is missing"]
@@ -47,13 +48,12 @@ def test_page_has_a_row_and_folded_details_for_each_claim(evidence_of: Any, one_
     table = [line for line in lines if line.startswith(tuple(f"| {claim.number} | " for claim in CLAIMS))]
     assert len(table) == len(CLAIMS)
     assert all(line.count(" | ") == 3 for line in table)
-    summaries = [line for line in lines if line.startswith("<summary>") and "What would" not in line]
+    summaries = [line for line in lines if line.startswith("<summary>")]
     assert [
         f"<summary>{claim.number}. {claim.title.replace('`', '')}: {finding.verdict.value}</summary>"
         for claim, finding in found.items()
     ] == summaries
-    assert lines.count("<details>") == lines.count("</details>") == len(CLAIMS) + 1
-    assert f"- 11: `{RECIPES['real-extra'].line()}`" in lines
+    assert lines.count("<details>") == lines.count("</details>") == len(CLAIMS)
     assert all(line.endswith("| not measured |") for line in table), "there are no runs of a real model"
     assert "- runs/x.parquet: column tokens is missing" in lines
     assert " | **undecided at this n**: " in table[0]
@@ -72,52 +72,28 @@ def test_json_says_the_same(evidence_of: Any, one_token: Any) -> None:
     assert json.loads(json.dumps(described, allow_nan=False)) == described
 
 
-@pytest.mark.parametrize("golden", GOLDEN, ids=lambda golden: str(golden["number"]))
-def test_verdicts_and_numbers_stay_the_same(golden: dict[str, Any], shipped: tuple[Evidence, Any]) -> None:
-    """golden.json holds them as they were before the claims became tables; 1, 3, 4 and 5 have runs that came since."""
-    evidence, found = shipped
-    claim = CLAIMS[golden["number"] - 1]
-    [described] = to_json({claim: found[claim]}, evidence.published)
-    assert found[claim].verdict.name == golden["verdict"]
-    assert (described["n"] or [48], described["runs"], described["commands"]) == (
-        golden["n"] or [48],
-        golden["runs"],
-        golden["commands"],
-    )
-    words, place = " ".join(described["measured"]), 0
-    for number in golden["measured"]:
-        place = words.find(number, place) + 1
-        assert place, f"{number} is missing or out of order"
+def test_verdicts_stay_the_same(shipped: tuple[Evidence, Any], real: dict[Claim, Finding]) -> None:
+    """Whoever changes a rule or a run sees here what it changes."""
+    for found, verdicts in ((shipped[1], TINY), (real, REAL)):
+        assert " ".join(finding.verdict.name.lower() for finding in found.values()) == verdicts
 
 
-def test_the_page_in_the_repository_is_of_the_runs_in_it(
-    shipped: tuple[Evidence, Any], real: dict[Claim, Finding]
-) -> None:
+def test_the_shipped_page_is_of_the_shipped_runs(shipped: tuple[Evidence, Any], real: dict[Claim, Finding]) -> None:
     """`python -m analysis claims` brings it up to date."""
     evidence, found = shipped
     committed = (ROOT / "docs" / "claims.md").read_text(encoding="utf-8")
     assert committed == to_markdown(found, evidence.published, Path("assets/runs"), (), real)
 
 
-def test_the_overview_fits_on_a_screen_and_reasons_are_short(
-    shipped: tuple[Evidence, Any], real: dict[Claim, Finding]
-) -> None:
-    evidence, found = shipped
-    page = to_markdown(found, evidence.published, RUNS, (), real)
-    assert len(page.partition("<details>")[0].split()) < 700
-    assert all(len(finding.why) <= 2 for finding in found.values())
-
-
-def test_every_run_behind_a_verdict_was_made_by_a_recipe_of_its_claim(
+def test_every_run_behind_a_verdict_is_of_its_studies(
     shipped: tuple[Evidence, dict[Claim, Finding]], real: dict[Claim, Finding]
 ) -> None:
-    """By the commands that the runs and benchmark files name."""
-    for is_real, found in ((False, shipped[1]), (True, real)):
+    """By their plan, and by the commands that benchmark files name."""
+    for found in (shipped[1], real):
         for claim, finding in found.items():
-            recipes = [RECIPES[name] for name in (claim.on_real if is_real else claim.recipes)]
-            commands = {*(run.command for run in finding.runs), *finding.commands}
-            strangers = [line for line in commands if not any(recipe.made(line) for recipe in recipes)]
-            assert not strangers, claim.title
+            studies = behind_claim(claim.number)
+            assert {run.plan for run in finding.runs} <= set(studies), claim.title
+            assert all(any(STUDIES[name].made(line) for name in studies) for line in finding.commands), claim.title
 
 
 def test_a_real_model_is_judged_beside_the_tiny_ones(fabricate: Any, make: Any, one_token: Any) -> None:
@@ -168,4 +144,3 @@ def test_a_real_model_is_judged_beside_the_tiny_ones(fabricate: Any, make: Any, 
     assert "On the real model: holds." in page
     row = next(line for line in page.splitlines() if line.startswith("| 1 | "))
     assert row.count("**") == 4
-    assert "- 2: `python -m analysis ifeval --checkpoint runs/real-ablations/merged-b4 " in page

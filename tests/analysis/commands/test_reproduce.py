@@ -15,40 +15,36 @@ import pytest
 from analysis.__main__ import main
 from analysis.claims import CLAIMS
 from analysis.commands import reproduce
-from analysis.commands.reproduce import FIGURES
-from analysis.recipes import RECIPES, in_order
 from analysis.runs import open_runs, read_runs
 from analysis.runs.files import remove_runs
 from analysis.runs.loads import read_loads, write_load
+from analysis.studies import FIGURES, STUDIES, in_order, study_of
 
 ROOT = Path(__file__).parents[3]
 RUNS = ROOT / "assets" / "runs"
 
 
-def test_every_figure_and_claim_names_recipes_of_the_table() -> None:
-    for recipes in (
-        *(claim.recipes for claim in CLAIMS),
-        *(claim.on_real for claim in CLAIMS),
-        *(each.recipes for each in FIGURES.values()),
-    ):
-        assert set(recipes) <= RECIPES.keys()
-    assert all(each.recipes for each in FIGURES.values())
-    assert all(bool(claim.on_real) != bool(claim.first) for claim in CLAIMS)
-    for recipe in RECIPES.values():
-        for place in re.findall(r"analysis/plans/\S+", recipe.command):
+def test_every_figure_and_claim_rests_on_a_study() -> None:
+    assert {number for study in STUDIES.values() for number in study.claims} == {claim.number for claim in CLAIMS}
+    assert {name for study in STUDIES.values() for name in study.figures} == FIGURES.keys()
+    assert {entry["plan"] for entry in open_runs(RUNS).entries} <= STUDIES.keys()
+    for study in STUDIES.values():
+        for place in re.findall(r"analysis/plans/\S+", study.command):
             assert (ROOT / place).is_file()
 
 
-def test_a_command_is_that_of_its_recipe_whatever_the_store() -> None:
-    sweep, kinds, bench = (RECIPES[name] for name in ("shipped", "real-kinds", "bench"))
+def test_a_command_is_known_whatever_the_store() -> None:
+    sweep, kinds, bench = (STUDIES[name] for name in ("shipped", "real-kinds", "bench"))
     assert sweep.made("python -m analysis sweep analysis/plans/shipped.toml")
     assert sweep.made("python -m analysis sweep analysis/plans/shipped.toml --runs 'some where' --json")
     assert not sweep.made("python -m analysis sweep analysis/plans/smoke.toml")
     assert kinds.made(kinds.line("elsewhere"))
     assert not kinds.made(kinds.line().replace("--limit 4", "--limit 1"))
     assert bench.made(bench.line().partition(" | ")[0])
-    several = RECIPES["real-batches"].line("some where")
-    assert all(RECIPES["real-batches"].made(command) for command in several.split(" && "))
+    assert study_of(kinds.line("elsewhere")) == "real-kinds"
+    assert study_of("python -m analysis ifeval") is None
+    several = STUDIES["real-batches"].line("some where")
+    assert all(STUDIES["real-batches"].made(command) for command in several.split(" && "))
     assert "--batch-size 32 --limit 128 --runs 'some where'" in several
 
 
@@ -56,22 +52,22 @@ def test_the_list_has_them_all(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["reproduce", "--runs", str(RUNS), "--json"]) == 0
     printed = capsys.readouterr().out
     found = json.loads(printed.splitlines()[-1])
-    names = {*(f"claim-{claim.number}" for claim in CLAIMS), *(f"figure-{name}" for name in FIGURES), *RECIPES}
+    names = {*(f"claim-{claim.number}" for claim in CLAIMS), *(f"figure-{name}" for name in FIGURES), *STUDIES}
     assert found["names"].keys() == names
-    ablation = found["names"]["figure-ablation"]
-    hours = RECIPES["ablations"].hours + RECIPES["ablation-models"].hours
-    assert (ablation["recipes"], ablation["hours"]) == (["ablations"], hours), "training the models counts"
-    assert ablation["machines"] == [RECIPES["ablation-models"].machine, RECIPES["ablations"].machine]
-    line = next(line for line in printed.splitlines() if line.startswith("figure-ablation "))
+    ablation = found["names"]["figure-reliability"]
+    hours = STUDIES["calibration"].hours + STUDIES["ablation-models"].hours
+    assert (ablation["studies"], ablation["hours"]) == (["calibration"], hours), "training the models counts"
+    assert ablation["machines"] == [STUDIES["ablation-models"].machine, STUDIES["calibration"].machine]
+    line = next(line for line in printed.splitlines() if line.startswith("figure-reliability "))
     assert f"about {hours:g} " in line
-    assert RECIPES["ablations"].machine in line
-    assert all(line["hours"] > 0 and line["machine"] and line["commands"] for line in found["recipes"].values())
+    assert STUDIES["calibration"].machine in line
+    assert all(line["hours"] > 0 and line["machine"] and line["commands"] for line in found["studies"].values())
     assert main(["reproduce", "figure-nonsense"]) == 2
     assert "name must be one of claim-1," in capsys.readouterr().err
 
 
 def test_what_has_to_be_there_first_comes_first(capsys: pytest.CaptureFixture[str]) -> None:
-    assert [recipe.name for recipe in in_order(["calibration"])] == ["ablation-models", "calibration"]
+    assert [study.name for study in in_order(["calibration"])] == ["ablation-models", "calibration"]
     assert main(["reproduce", "claim-7", "--dry-run", "--runs", "some where"]) == 0
     sweep, real, claims = capsys.readouterr().out.splitlines()
     assert sweep == "python -m analysis sweep analysis/plans/speculative.toml --runs 'some where'"
@@ -79,8 +75,8 @@ def test_what_has_to_be_there_first_comes_first(capsys: pytest.CaptureFixture[st
     assert claims == "python -m analysis claims --runs 'some where' --out 'some where/claims.md'"
 
 
-def test_again_removes_the_load_tests_of_this_kind_of_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (theirs,) = [test for test in read_loads(RUNS)[0] if RECIPES["real-load"].made(test.command)]
+def test_again_removes_load_tests_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    theirs = replace(read_loads(RUNS)[0][0], command=STUDIES["load"].line())
     ours = replace(theirs, hardware="this machine")
     other = replace(ours, command="python -m tests.performance.arrivals --checkpoint elsewhere")
     for test in (theirs, ours, other):
@@ -88,15 +84,9 @@ def test_again_removes_the_load_tests_of_this_kind_of_machine(tmp_path: Path, mo
     called: list[str] = []
     monkeypatch.setattr("analysis.commands.reproduce._call", called.append)
     monkeypatch.setattr("mars.provenance.hardware", lambda device="cpu": "this machine")
-    assert main(["reproduce", "real-load", "--again", "--runs", str(tmp_path)]) == 0
-    assert called == [RECIPES["real-load"].line(str(tmp_path))]
+    assert main(["reproduce", "load", "--again", "--runs", str(tmp_path)]) == 0
+    assert called == [STUDIES["load"].line(str(tmp_path))]
     assert {test.id for test in read_loads(tmp_path)[0]} == {theirs.id, other.id}
-
-
-def test_a_stored_count_is_that_of_its_recipe() -> None:
-    """The breakdown is no run: its file names the command that made it."""
-    stored = json.loads((RUNS / "breakdown-135m.json").read_text(encoding="utf-8"))
-    assert stored["command"] == RECIPES["real-breakdown"].line()
 
 
 def test_a_command_runs_in_a_shell_with_this_python() -> None:
@@ -123,7 +113,6 @@ def test_the_runs_of_a_plan_are_made_again(
     before = {entry["id"]: entry for entry in read_runs(store).entries}
     lost = next(run for run, entry in before.items() if entry["decoder"] == "jacobi")
     assert remove_runs(store, lambda entry: entry["id"] == lost) == 1
-    assert not (store / f"{lost}.parquet").exists()
     assert main(["reproduce", "smoke", "--runs", str(store)]) == 0
     again = read_runs(store)
     assert {entry["id"] for entry in again.entries} == before.keys()
@@ -150,14 +139,11 @@ def test_again_removes_the_runs_that_the_command_would_make(
     monkeypatch.setattr("analysis.commands.reproduce._call", called.append)
     monkeypatch.setattr("mars.provenance.hardware", lambda device="cpu": hardware)
     assert main(["reproduce", name, "--again", "--runs", str(store)]) == 0
-    recipe = RECIPES[name]
-    assert called == [recipe.line(str(store))]
+    study = STUDIES[name]
+    assert called == [study.line(str(store))]
     left = {entry["id"] for entry in open_runs(store).entries}
-    files = [file.stem for file in store.glob("*.parquet")]
-    assert {name for name in files if not name.endswith(".proposals")} == left, "the others are whole"
-    assert {name.removesuffix(".proposals") for name in files} == left, "nothing of those removed is left"
     before = open_runs(RUNS).entries
-    made = {entry["id"] for entry in before if recipe.made(entry["command"])}
+    made = {entry["id"] for entry in before if study.made(entry["command"])}
     elsewhere = {entry["id"] for entry in before if entry["hardware"] != hardware} if name == "real-kinds" else set()
     assert left == {entry["id"] for entry in before} - (made - elsewhere)
     assert made - elsewhere

@@ -21,13 +21,8 @@ DRAWN: dict[str, Draw] = {
     "frontier": lambda store, table, by_family: figures.frontier(table),
     "frontier/speedup": lambda store, table, by_family: figures.frontier(table, against="speedup"),
     "families": lambda store, table, by_family: figures.families(by_family),
-    "scores": lambda store, table, by_family: figures.scores(table),
-    "ablation": lambda store, table, by_family: figures.ablation(table),
-    "caching": lambda store, table, by_family: figures.caching(table),
-    "acceptance": lambda store, table, by_family: figures.acceptance(store, table),
     "reliability": lambda store, table, by_family: figures.reliability(store, table),
     "equal accuracy": lambda store, table, by_family: figures.equal_accuracy(table, points=10),
-    "efficiency": lambda store, table, by_family: figures.efficiency(table),
 }
 every_figure = pytest.mark.parametrize("name", DRAWN)
 
@@ -53,16 +48,12 @@ def test_every_mark_carries_the_id_of_its_run(name: str, drawn: dict[str, go.Fig
     for trace in figure.data:
         if trace.hoverinfo == "skip":
             continue
-        if isinstance(trace, go.Heatmap):
-            assert trace.customdata.shape == trace.z.shape
-            assert set(trace.customdata.ravel()) - {""} <= known
-        else:
-            assert len(trace.customdata) == len(trace.hovertext) == len(trace.x)
-            assert set(trace.customdata) <= known
+        assert len(trace.customdata) == len(trace.hovertext) == len(trace.x)
+        assert set(trace.customdata) <= known
 
 
 @every_figure
-def test_figures_have_a_transparent_ground_that_the_template_alone_says(name: str, drawn: dict[str, go.Figure]) -> None:
+def test_only_the_template_says_the_ground(name: str, drawn: dict[str, go.Figure]) -> None:
     light = json.loads(drawn[name].to_json())
     template = light["layout"].pop("template")["layout"]
     assert template["paper_bgcolor"] == template["plot_bgcolor"] == "rgba(0,0,0,0)"

@@ -1,4 +1,4 @@
-"""Frontiers: of all runs, by family, of one score against another; and how much of the gain the clock sees."""
+"""Frontiers: of all runs, and by family."""
 
 from __future__ import annotations
 
@@ -62,16 +62,8 @@ def test_families_have_a_panel_each_with_their_own_band(of: Any, store: RunStore
     assert row["accuracy_high"] == pytest.approx(wilson_interval(24, 40)[1])
 
 
-def test_scores_compares_settings_that_were_run_with_more_than_one(table: pd.DataFrame) -> None:
-    figure = figures.scores(table)
-    assert [trace.name for trace in figure.data] == ["probability", "margin"]
-    assert set(figures.scores_points(table)["model.name"]) == {"mars-b8"}
-
-
-def test_efficiency_is_speed_up_over_tokens_per_forward_below_the_limit(of: Any, table: pd.DataFrame) -> None:
-    points = figures.efficiency_points(table)
-    row = of(points, "sliding_window", batch_size=1)
-    assert row["efficiency"] == pytest.approx(row["speedup"] / row["tokens_per_forward"])
-    figure = figures.efficiency(table)
-    limit = next(shape for shape in figure.layout.shapes if shape.name and shape.name.startswith("limit"))
-    assert (limit.x0, limit.x1) == (limit.y0, limit.y1)
+def test_ar_is_drawn_over_the_others(table: pd.DataFrame) -> None:
+    figure = figures.frontier(table[table["source"] == "measured"])
+    drawn = [trace for trace in figure.data if trace.hoverinfo != "skip"]
+    assert "autoregressive" in drawn[-1].name
+    assert drawn[-1].marker.size > drawn[0].marker.size

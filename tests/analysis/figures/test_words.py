@@ -25,3 +25,13 @@ def test_runs_on_other_tasks_are_another_series(fabricate: Any) -> None:
 def test_a_threshold_that_decides_nothing_is_none(fabricate: Any) -> None:
     run = fabricate.run(fabricate.model("m"), "self_speculative", threshold=0.95)
     assert figures.measure(fabricate.store([run]))["threshold"].isna().all()
+
+
+def test_what_is_not_known_is_not_said(fabricate: Any) -> None:
+    """No "nan" as the speed of AR, no "1 families", no minus before a zero."""
+    runs = [fabricate.run(tasks=("ifeval",), problems=9)]
+    runs.append(fabricate.run(fabricate.model("m"), "sliding_window", threshold=0.9, tasks=("ifeval",), problems=9))
+    [words] = figures.measure(fabricate.store(runs)).query("decoder == 'sliding_window'")["hover"]
+    assert "nan" not in words
+    assert "n = 9 · IFEval" in words
+    assert "accuracy against AR 0.0 [−" in words

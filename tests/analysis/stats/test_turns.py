@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from analysis.stats.pairs import speed_up
-from analysis.stats.turns import components, drift, over_turns
+from analysis.stats.turns import drift, over_turns
 
 TURNS, EACH = 12, 30
 
@@ -38,20 +38,6 @@ def test_an_interval_is_right_as_often_as_it_says() -> None:
     found = [over_turns(_rows(seed, 150.0, machine=0.1), _rows(seed + 500, 100.0, machine=0.1)) for seed in range(100)]
     right = sum(each is not None and each.low <= 1.5 <= each.high for each in found)
     assert 90 <= right <= 99
-
-
-def test_components_tell_the_machine_from_the_problems() -> None:
-    """Both runs vary by 0.1 from turn to turn, and by 0.05 from problem to problem."""
-    rough = components(_rows(1, 150.0, machine=0.1), _rows(11, 100.0, machine=0.1))
-    quiet = components(_rows(1, 150.0), _rows(11, 100.0))
-    assert rough is not None
-    assert quiet is not None
-    assert rough.within == pytest.approx(2 * 0.05**2, rel=0.2)
-    assert rough.between == pytest.approx(2 * 0.1**2, rel=0.8)
-    assert rough.share == pytest.approx(rough.between / (rough.between + rough.within / EACH))
-    assert quiet.between < quiet.within / 10
-    alone = _rows(1, 150.0).groupby("turn", as_index=False).first()
-    assert components(alone, alone) is None, "with one problem a turn, nothing tells them apart"
 
 
 def test_a_drift_is_reported() -> None:

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from analysis.studies import FIGURES as QUESTIONS
 from app.compare.runner import Runner
 from app.tradeoffs.answers import UNKNOWN, RequestHandler
 from app.tradeoffs.run_cache import RunCache
-from app.tradeoffs.view import View
+from app.tradeoffs.view import FIGURES, View
 
 RunOf = Callable[..., str]
 VIEW: dict[str, Any] = {"figure": "frontier", "against": "tokens_per_forward"}
@@ -29,7 +30,7 @@ def ask(handler: RequestHandler, what: Any, about: Any = None, ticket: Any = 7) 
 def test_it_begins_with_the_figures_and_both_grounds(handler: RequestHandler) -> None:
     told = ask(handler, "begin")
     assert told["ticket"] == 7
-    assert len(told["figures"]) == 10
+    assert [each["label"] for each in told["figures"]] == [QUESTIONS[name].question for name in FIGURES]
     inks = [told["templates"][ground]["layout"]["font"]["color"] for ground in ("light", "dark")]
     assert len(set(inks)) == 2
     assert told["problems"] == []
@@ -49,8 +50,7 @@ def test_the_first_view_is_drawn_before_anybody_asks(run_cache: RunCache, make_r
     (drawing,) = [thread for thread in enumerate_threads() if thread.name == "tradeoffs-first"] or [None]
     if drawing is not None:
         drawing.join()
-    first = View(figure="frontier", against="tokens_per_second")
-    assert run_cache.store().remembered(("view", repr(first)), lambda: None) is not None
+    assert run_cache.store().remembered(("view", repr(View())), lambda: None) is not None
 
 
 def test_a_view_is_json_without_a_template_of_its_own(handler: RequestHandler) -> None:
@@ -77,7 +77,7 @@ def test_csv_and_card_and_samples(handler: RequestHandler, run_of: RunOf) -> Non
         (None, None, UNKNOWN),
         (["view"], None, UNKNOWN),
         ("view", None, "the view must be an object, got None."),
-        ("view", {"figure": "<b>"}, "the view: against is missing."),
+        ("view", {"figure": 1}, "the view: figure must be text, got 1."),
         (
             "view",
             {**VIEW, "points": 1e9},

@@ -60,18 +60,6 @@ def test_a_checkpoint_that_the_app_lacks_is_named(card_of: Callable[..., dict[st
     assert shown["again"] == shown["lacking"]
 
 
-def test_a_published_number_has_no_texts_and_says_so(
-    run_cache: RunCache, card_of: Callable[..., dict[str, Any]]
-) -> None:
-    table = run_cache.table()
-    run = table.loc[table["source"] == "published", "id"].iloc[0]
-    shown = card_of(run)
-    assert shown["published"]
-    assert "no interval, no texts" in shown["note"]
-    assert {each["interval"] for each in shown["measures"]} == {""}
-    assert shown["choice"] is None
-
-
 def test_a_run_that_is_gone_is_refused(card_of: Callable[..., dict[str, Any]]) -> None:
     with pytest.raises(ValueError, match="no such run any more"):
         card_of("gone")

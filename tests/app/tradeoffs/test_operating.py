@@ -10,11 +10,9 @@ import pytest
 
 from app.tradeoffs import drawing, operating, together
 from app.tradeoffs.card import card
-from app.tradeoffs.catalogue import PER_SECOND
 from app.tradeoffs.operating import Finding, finding
 from app.tradeoffs.run_cache import RunCache
-from app.tradeoffs.together import PER_FORWARD
-from app.tradeoffs.view import View
+from app.tradeoffs.view import PER_FORWARD, PER_SECOND, View
 
 RunOf = Callable[..., str]
 
@@ -62,7 +60,7 @@ def test_where_nothing_is_sure_the_sentence_says_so(find: Callable[..., Finding]
     assert "stay with AR" in found.sentence
 
 
-def test_on_the_clock_it_is_one_sentence_for_one_batch_size(find: Callable[..., Finding], run_of: RunOf) -> None:
+def test_on_the_clock_it_answers_one_batch_size(find: Callable[..., Finding], run_of: RunOf) -> None:
     found = find(5.0, PER_SECOND, batch_size=[4])
     assert found.chosen == run_of("mars", "block_cached", 0.95, 4)
     assert found.sentence == (
@@ -117,14 +115,12 @@ def test_without_a_judge_only_the_text_of_ar_is_no_loss(run_cache: RunCache, run
     found = finding(rows, points=2.0, against=PER_SECOND)
     assert found.chosen == exact
     assert found.sentence == (
-        "These answers were not scored, so only AR's own text counts as no loss: MARS, threshold at τ 0.95 writes it "
-        "fastest at batch size 1, about 140 tokens a second, 1.5× AR, on 400 problems of 2 families."
+        "These answers were not scored: as accurate as AR is only AR's own text, the fastest at batch size 1 is MARS, "
+        "threshold at τ 0.95: about 140 tokens a second, 1.5× AR, on 400 problems of 2 families."
     )
 
 
-def test_an_exact_decoder_that_wrote_the_text_of_ar_loses_nothing_however_few_the_problems(
-    run_cache: RunCache, run_of: RunOf
-) -> None:
+def test_an_exact_decoder_with_ars_text_loses_nothing(run_cache: RunCache, run_of: RunOf) -> None:
     table = run_cache.table()
     (first, *_) = together.sets(table, PER_SECOND)
     rows = table[table["id"].isin(first.ids) & (table["batch_size"] == 1)].copy()

@@ -16,11 +16,6 @@ def test_the_runs_are_read_and_measured_once(run_cache: RunCache) -> None:
     assert one is run_cache.table("logic")
 
 
-def test_only_the_table_of_all_families_has_what_was_published(run_cache: RunCache) -> None:
-    assert set(run_cache.table()["source"]) == {"measured", "published"}
-    assert set(run_cache.table("logic")["source"]) == {"measured"}
-
-
 def test_those_who_wait_hear_how_far_it_is(runs_folder: Path) -> None:
     run_cache = RunCache(runs_folder)
     sentences = list(run_cache.opened())
@@ -55,7 +50,7 @@ def test_a_broken_run_is_named_without_a_path(fabricate: Callable[[Path], Path],
 def test_a_folder_without_runs_has_an_empty_table(tmp_path: Path) -> None:
     run_cache = RunCache(tmp_path)
     assert len(run_cache.store().runs.entries) == 0
-    assert set(run_cache.table()["source"]) == {"published"}
+    assert len(run_cache.table()) == 0
 
 
 def test_an_answer_is_worked_out_once(run_cache: RunCache) -> None:

@@ -101,7 +101,7 @@ def test_what_answers_gain_or_lose_against_ar_is_kept_and_shown_with_n(
     assert knob["goodput_low"] < knob["goodput"] == ONE.goodput < knob["goodput_high"] < ONE.offered
     shown = ask(tmp_path, make_runner)
     hovers = [text for trace in shown["figure"]["data"] for text in trace.get("hovertext", ())]
-    assert sum("accuracy against AR -5.0 [-" in text and "n = 40" in text for text in hovers) == len(hovers) / 2
+    assert sum("accuracy against AR −5.0 [−" in text and "n = 40" in text for text in hovers) == len(hovers) / 2
     assert sum("0.40 [0." in text for text in hovers) == len(hovers)
     places = {column["label"]: place for place, column in enumerate(shown["table"]["columns"])}
     cells = [
@@ -109,7 +109,7 @@ def test_what_answers_gain_or_lose_against_ar_is_kept_and_shown_with_n(
         for row in shown["table"]["rows"]
     ]
     assert cells[0] == ["", "0"]
-    assert cells[1][0].startswith("-5.0 [-")
+    assert cells[1][0].startswith("−5.0 [−")
     assert cells[1][1] == "40"
 
 

@@ -1,0 +1,515 @@
+"""The studies: what is measured, by which command, and the claims and figures that rest on it. No torch here.
+
+`reproduce` runs their commands, the runs of a study name it as their plan, claims and figures ask which studies they
+rest on, and the report and Trade-offs take a figure's question and how to read it from here.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable
+from dataclasses import KW_ONLY, dataclass
+from functools import cache
+
+RUNS = "assets/runs"
+BASE, ADAPTER, MERGED = "smollm2-135m", "assets/adapters/smollm2-135m-mars", "assets/adapters/smollm2-135m-merged"
+_THEN = " && "
+_CORES, _IDLE, _GPU = "two CPU cores", "two idle CPU cores", "an NVIDIA H200"
+_THRESHOLDS = ",".join(f"sliding_window@{threshold}" for threshold in (0.99, 0.95, 0.9, 0.8, 0.7, 0.5))
+_LENIENT = ",".join(
+    f"sliding_window@{threshold}{score}"
+    for score, thresholds in (("", (0.5, 0.3, 0.15)), ("/margin", (0.3, 0.1, 0.03)), ("/entropy", (2, 3, 4)))
+    for threshold in thresholds
+)
+_VERIFIABLE = "--task verifiable --dtype bfloat16 --max-new-tokens 128 --batch-size 32"
+_SPEC_BENCH = "assets/benchmarks/spec_bench/question.jsonl"
+_AGREE = f"agree --checkpoint {ADAPTER} --against {BASE} --journal runs/agree --max-new-tokens 128"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """The question that a figure answers, which is its title, and how to read it."""
+
+    question: str
+    reading: str
+
+    def caption(self, note: str = "") -> str:
+        """How to read the figure, and a note on the view it is shown in."""
+        return " ".join(part for part in (self.reading, note) if part)
+
+
+FIGURES = {
+    "frontier": Figure(
+        question="How much accuracy do more tokens cost?",
+        reading="Up is more accurate; right is more tokens, each second or each forward pass. A line runs through the "
+        "thresholds of one decoder, from one-token mode to the most lenient; decoders without a threshold are single "
+        "marks. The dashed line is AR on the same problems, with its 95 % band.",
+    ),
+    "equal_accuracy": Figure(
+        question="Which decoder is fastest within the accuracy budget?",
+        reading="For each decoder, the setting with the most tokens that is within the budget with 95 % confidence, by "
+        "a score test on the same problems as AR, corrected for all settings tried. An exact decoder that wrote AR's "
+        "text in every answer needs no test.",
+    ),
+    "families": Figure(
+        question="Which problems lose accuracy?",
+        reading="All panels have the same axes. The band is AR on this family.",
+    ),
+    "load": Figure(
+        question="What happens when many requests arrive?",
+        reading="Each line is one way of decoding with the same engine and trace of arrivals, {how}. Goodput counts "
+        "answers in time: first token within {ttft:g} s, further tokens within {tpot:.3g} s each (dashed lines). The "
+        "dotted upright is saturation, what AR answers at most. Times are p50 (solid), p99 (dotted); crosses are "
+        "bursts. Each mark is a trace of {seconds:.0f} s, longer at low rates. 95 % intervals are Wilson's of goodput, "
+        "given these arrivals, and of accuracy against AR, answer by answer. They take requests as independent; but "
+        "these share a queue, and {questions} questions repeat, so they are too narrow rather than too wide. {model}, "
+        "{dtype}, {places} places, {threads} threads, {hardware}, {date}, commit {commit}, seed {seed}.",
+    ),
+    "pass_cost": Figure(
+        question="How much longer does a pass take when it reads more columns?",
+        reading="A column is one position that the pass reads: a token, a draft or a mask. The two limits are those of "
+        "the same machine on large tensors: the time to read all weights once, as fast as a sum reads, and to compute "
+        "the products of its columns.",
+    ),
+    "reliability": Figure(
+        question="How often is a proposal right, given its score?",
+        reading="Right means the token that one-token mode writes there. Each panel is one depth, the number of masks "
+        "read. On the dotted diagonal a proposal is right as often as its score says. Bars show the share of proposals "
+        "in each bin; bins of few proposals are left out.",
+    ),
+    "thresholds": Figure(
+        question="How much accuracy does each τ cost on a real benchmark?",
+        reading="SmolLM2-135M on IFEval: one-token mode of the gated adapter writes the base's own text, that of the "
+        "merged one does not. Each line runs from one-token mode to the least τ; stars are exact decoding; the dashed "
+        "line is AR of the base with its 95 % band.",
+    ),
+    "kinds": Figure(
+        question="Which kinds of text gain most?",
+        reading="Exact decoding of SmolLM2-135M with its adapter on Spec-Bench: tokens per forward, and what is left "
+        "of them in wall-clock. Left of the dashed line it is slower than AR, whose text it writes. Drafts come from "
+        "masks alone (tree), from masks and copies of the text (lookup), or from what pays in each pass (auto). An "
+        "answer with a code fence is code, one with three list items a list, any other to a question of maths is "
+        "maths. Intervals resample few questions and are narrower than they should be; fewer than eight have none.",
+    ),
+    "batches": Figure(
+        question="At which batch does writing several tokens per pass stop paying?",
+        reading="SmolLM2-135M with its adapter on prompts of IFEval. Every setting took turns with AR at each batch "
+        "size. Below the dashed line it is slower than AR. Exact decoding writes AR's text; a lower τ may not. "
+        "Intervals are over turns, so they hold the machine too.",
+    ),
+}
+"""By the names of the functions in `analysis.figures` that draw them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """A command of a shell, `{runs}` being the run store; about so many hours on this machine.
+
+    `claims` and `figures` rest on its runs; `after` are studies that have to be there first.
+    """
+
+    name: str
+    makes: str
+    command: str
+    hours: float
+    _: KW_ONLY
+    machine: str = _IDLE
+    claims: tuple[int, ...] = ()
+    figures: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+
+    def line(self, runs: str = RUNS) -> str:
+        """The command on this run store."""
+        return self.command.format(runs=shlex.quote(runs))
+
+    def made(self, command: str) -> bool:
+        """Whether this is a command that a run of the study names: the run store and --json say nothing of it."""
+        return _measured(command) in map(_measured, self.line().split(_THEN))
+
+
+@cache
+def _measured(command: str) -> tuple[str, ...]:
+    """The words of a command that say what it measures; hundreds of runs name a few commands."""
+    words = shlex.split(command.partition(" | ")[0])
+    for option in ("--runs", "--save"):
+        if option in words:
+            place = words.index(option)
+            words = words[:place] + words[place + 2 :]
+    return tuple(word for word in words if word != "--json")
+
+
+def _sweep(name: str) -> str:
+    return f"python -m analysis sweep analysis/plans/{name}.toml --runs {{runs}}"
+
+
+def _ifeval(options: str, checkpoint: str = ADAPTER, baseline: str = f" --baseline {BASE}") -> str:
+    return f"python -m analysis ifeval --checkpoint {checkpoint}{baseline} {options} --runs {{runs}}"
+
+
+def _spec_bench(options: str) -> str:
+    return f"python -m analysis spec-bench --checkpoint {ADAPTER} --baseline {BASE} {options} --runs {{runs}}"
+
+
+_ALL = (
+    Study("smoke", "a few settings of the shipped models", _sweep("smoke"), 0.05, machine=_CORES, claims=(9,)),
+    Study(
+        "ablation-models",
+        "the models that differ in one part of their training, in runs/ablations",
+        "bash analysis/plans/ablations.sh",
+        6,
+        machine="one CPU core; several are faster",
+    ),
+    Study(
+        "ablations",
+        "block sizes, the SFT loss, thresholds, block diffusion",
+        _sweep("ablations"),
+        0.4,
+        machine=_CORES,
+        claims=(1, 2, 3, 6, 8, 9, 11),
+        figures=("frontier", "families"),
+        after=("ablation-models",),
+    ),
+    Study(
+        "one-token",
+        "one-token mode and AR on ten times as many problems",
+        _sweep("one-token"),
+        0.2,
+        machine=_CORES,
+        claims=(1,),
+        after=("ablation-models",),
+    ),
+    Study(
+        "scores",
+        "thresholds of the shipped model on three times as many problems",
+        _sweep("scores"),
+        0.2,
+        machine=_CORES,
+        claims=(3,),
+        figures=("frontier",),
+    ),
+    Study(
+        "scores-fine",
+        "the three scores close to a loss of 2 points, on ten times as many problems",
+        _sweep("scores-fine"),
+        0.8,
+        machine=_CORES,
+        claims=(1, 5),
+    ),
+    Study(
+        "calibration",
+        "how often a mask's proposal is right, by score",
+        _sweep("calibration"),
+        0.1,
+        machine=_CORES,
+        claims=(9,),
+        figures=("reliability",),
+        after=("ablation-models",),
+    ),
+    Study(
+        "shipped",
+        "every decoder on the shipped models, on the clock",
+        _sweep("shipped"),
+        0.8,
+        claims=(1, 4, 6, 9, 10),
+        figures=("frontier", "families", "equal_accuracy"),
+    ),
+    Study(
+        "block-cache",
+        "the block cache against AR on six times as many problems, on the clock",
+        _sweep("block-cache"),
+        0.2,
+        claims=(4,),
+    ),
+    Study(
+        "speculative", "the paper's pairs of draft and target, on the clock", _sweep("speculative"), 0.1, claims=(7,)
+    ),
+    Study(
+        "bench",
+        "the decoders against generate of transformers, on the clock",
+        "python -m analysis bench --decoders sliding_window,sliding_window/b5,block_cached/c8,block_cached/c16,"
+        "block_cached/c32,self_speculative/auto,self_speculative/linear,self_speculative/quadratic,jacobi --seed 33 "
+        "--markdown --json | tail -n 1 > {runs}/bench-cpu.json",
+        0.3,
+        claims=(12,),
+    ),
+    Study(
+        "load",
+        "requests that arrive at random at a server of the pretrained model (docs/serving.md)",
+        f"python -m tests.performance.arrivals --checkpoint {ADAPTER} --minutes 9 --save {{runs}}",
+        0.2,
+        figures=("load",),
+    ),
+    Study(
+        "columns",
+        "the milliseconds of passes of 1 to 32 columns of the pretrained model, and this machine's limits",
+        f"python -m analysis columns --checkpoint {BASE} --output assets/lessons/pass-times.json",
+        0.1,
+        figures=("pass_cost",),
+    ),
+    Study(
+        "real-spec-bench",
+        "exact decoding of the pretrained model on all questions of Spec-Bench, on the clock",
+        _spec_bench("--decoders autoregressive,self_speculative/auto,prompt_lookup/k10"),
+        1,
+        claims=(9,),
+        figures=("kinds",),
+    ),
+    Study(
+        "real-kinds",
+        "exact decoding of the pretrained model by kind of text, on the clock",
+        _spec_bench(
+            "--limit 4 --max-new-tokens 256 --decoders "
+            "autoregressive,prompt_lookup/k10,self_speculative/tree,self_speculative/lookup,self_speculative/auto"
+        ),
+        0.4,
+        claims=(7, 9),
+        figures=("kinds",),
+    ),
+    Study(
+        "real-eight-rows",
+        "exact decoding of eight questions at once, on the clock",
+        _spec_bench("--batch 8 --limit 4 --max-new-tokens 256 --decoders autoregressive,self_speculative/auto"),
+        0.1,
+        claims=(9,),
+    ),
+    Study(
+        "real-eight-rows-more",
+        "exact decoding of eight questions at once, on up to 24 of each category, on the clock",
+        _spec_bench("--batch 8 --limit 24 --max-new-tokens 256 --decoders autoregressive,self_speculative/auto"),
+        0.2,
+        claims=(9,),
+    ),
+    Study(
+        "real-one-token",
+        "AR and one-token mode of the pretrained model on all prompts",
+        _ifeval("--max-new-tokens 256 --decoders autoregressive,sliding_window@none"),
+        0.2,
+        claims=(1,),
+    ),
+    Study(
+        "real-accuracy",
+        "the pretrained model under some τ and exactly",
+        _ifeval(
+            "--max-new-tokens 256 --limit 100 --decoders autoregressive,self_speculative/tree,self_speculative/lookup,"
+            "prompt_lookup/k10,sliding_window@none,sliding_window@0.95,sliding_window@0.8,sliding_window@0.5,"
+            "sliding_window@0.8/extra"
+        ),
+        0.5,
+        claims=(6, 9),
+    ),
+    Study(
+        "real-thresholds",
+        "one-token mode and each τ of the pretrained model on all prompts",
+        _ifeval(f"--max-new-tokens 256 --batch-size 32 --decoders sliding_window@none,{_THRESHOLDS}"),
+        0.8,
+        claims=(3,),
+        figures=("thresholds",),
+    ),
+    Study(
+        "real-extra",
+        "τ = 0.8 with and without the last mask's proposal on all prompts",
+        _ifeval("--max-new-tokens 256 --threads 1 --decoders sliding_window@0.8,sliding_window@0.8/extra"),
+        0.6,
+        claims=(11,),
+    ),
+    Study(
+        "real-scores-lenient",
+        "lenient τ by each score on prompts of another benchmark, where they lose enough to be compared",
+        _ifeval(f"{_VERIFIABLE} --limit 256 --decoders sliding_window@none,{_LENIENT}", baseline=""),
+        0.3,
+        claims=(5,),
+    ),
+    Study(
+        "real-merged",
+        "one-token mode of the merged adapter and the base on all prompts",
+        _ifeval("--max-new-tokens 256 --batch-size 32 --decoders autoregressive,sliding_window@none", MERGED),
+        0.1,
+        claims=(1, 3, 9),
+        figures=("thresholds",),
+    ),
+    Study(
+        "real-verifiable",
+        "one-token mode of the merged adapter and the base on 2,000 other prompts",
+        _ifeval(f"{_VERIFIABLE} --decoders autoregressive,sliding_window@none", MERGED),
+        0.5,
+        claims=(1,),
+    ),
+    Study(
+        "real-merged-accuracy",
+        "the merged adapter under each τ and exactly on all prompts",
+        _ifeval(
+            "--max-new-tokens 256 --batch-size 32 --decoders "
+            f"self_speculative/lookup,{_THRESHOLDS},self_speculative/tree",
+            MERGED,
+        ),
+        0.8,
+        claims=(3, 9),
+        figures=("thresholds",),
+    ),
+    Study(
+        "real-merged-frontier",
+        "the merged adapter under each τ and exactly, one prompt at a time, on the clock",
+        _ifeval(
+            "--max-new-tokens 256 --timed --batch-size 1 --limit 24 --decoders "
+            f"autoregressive,{_THRESHOLDS},self_speculative/auto",
+            MERGED,
+        ),
+        0.2,
+        claims=(9,),
+        figures=("frontier",),
+    ),
+    Study(
+        "real-ablation-models",
+        "merged adapters of two block sizes, with and without the SFT loss, and plain SFT (runs/real-ablations)",
+        "OMP_NUM_THREADS=1 JOBS=2 bash analysis/plans/real-ablations.sh",
+        0.6,
+    ),
+    Study(
+        "real-ablations",
+        "one-token mode of these merged adapters, and the AR model of plain SFT, on all prompts",
+        _THEN.join(
+            _ifeval(
+                f"--max-new-tokens 256 --batch-size 32 --decoders {decoder}",
+                f"runs/real-ablations/{model}",
+                baseline="",
+            )
+            for decoder, models in (
+                ("sliding_window@none", ("merged-b4", "merged-b8", "merged-b4-no-sft", "merged-b8-no-sft")),
+                ("autoregressive", ("sft-double",)),
+            )
+            for model in models
+        ),
+        0.5,
+        claims=(1, 2),
+        after=("real-ablation-models",),
+    ),
+    Study(
+        "real-frontier",
+        "the pretrained model under each τ and exactly, one prompt at a time, on the clock",
+        _ifeval(
+            "--max-new-tokens 256 --timed --batch-size 1 --limit 48 --decoders "
+            f"autoregressive,{_THRESHOLDS},self_speculative/auto"
+        ),
+        0.7,
+        claims=(9,),
+        figures=("frontier",),
+    ),
+    Study(
+        "real-batches",
+        "AR, exact decoding and two τ of the pretrained model by batch size, on the clock",
+        _THEN.join(
+            _ifeval(
+                "--max-new-tokens 128 --timed --decoders autoregressive,self_speculative/auto,sliding_window@0.9,"
+                f"sliding_window@0.5 --batch-size {size} --limit {limit}"
+            )
+            for size, limit in {1: 32, 2: 32, 4: 64, 8: 64, 16: 64, 32: 128}.items()
+        ),
+        0.4,
+        claims=(9,),
+        figures=("batches",),
+    ),
+    Study(
+        "real-caches",
+        "block caches against a cursor per row on the pretrained model, on the clock",
+        _ifeval(
+            "--timed --batch-size 4 --limit 64 --max-new-tokens 128 --decoders "
+            "autoregressive,sliding_window@0.95,block_cached@0.95/c8,block_cached@0.95/c16,block_cached@0.95/c32"
+        ),
+        0.2,
+        claims=(4, 10),
+    ),
+    Study(
+        "real-jacobi",
+        "Jacobi decoding of the pretrained model",
+        _ifeval("--limit 100 --max-new-tokens 256 --decoders autoregressive,jacobi/k4", BASE, baseline=""),
+        0.2,
+        claims=(6,),
+    ),
+    Study(
+        "real-bench",
+        "the pretrained model's AR against generate of transformers, on the clock",
+        f"python -m analysis bench --checkpoint {ADAPTER} --decoders sliding_window --batch-sizes 1,4 "
+        "--problems 1 --max-new-tokens 64 --json | tail -n 1 > {runs}/bench-135m.json",
+        0.1,
+        claims=(12,),
+    ),
+    Study(
+        "real-llama-cpp",
+        "the pretrained model's decoders, generate and llama.cpp in turns; printed (docs/measured.md)",
+        f"python -m analysis bench --checkpoint {ADAPTER} --decoders self_speculative/auto --batch-sizes 1 "
+        f"--questions {_SPEC_BENCH} --limit 1 --llama-cpp {BASE} --max-new-tokens 256",
+        0.4,
+    ),
+    Study(
+        "real-int8-accuracy",
+        "IFEval with the base in 8 bits, all 541 prompts",
+        _ifeval("--dtype int8 --max-new-tokens 256 --batch-size 32 --decoders autoregressive", BASE, baseline=""),
+        0.1,
+        machine=_CORES,
+    ),
+    Study(
+        "real-agree",
+        "exact decoding against generate of the untouched base on Spec-Bench, token by token; printed",
+        f"python -m analysis {_AGREE} --dtype float32 --batch-sizes 8 --decoders self_speculative/lookup "
+        f"--questions {_SPEC_BENCH}",
+        1.5,
+        machine=_CORES,
+    ),
+    Study(
+        "real-agree-bfloat16",
+        "exact decoding in bfloat16 against our own AR on Spec-Bench, alone and eight rows at once; printed",
+        f"python -m analysis {_AGREE} --dtype bfloat16 --batch-sizes 1,8 --reference autoregressive "
+        f"--decoders self_speculative/lookup --questions {_SPEC_BENCH}",
+        0.5,
+        machine=_CORES,
+    ),
+    Study(
+        "gpu-bench",
+        "exact decoding, τ, a block cache, AR and generate on a GPU, on the clock",
+        "python -m analysis bench --device cuda --checkpoint assets/checkpoints/mars-b8 --decoders "
+        "self_speculative/linear,self_speculative/quadratic,sliding_window@0.95,block_cached@0.95 --dtype bfloat16 "
+        "--batch-sizes 1,4,8,16 --problems 4 --repeats 5 --max-new-tokens 192 --json "
+        "| tail -n 1 > {runs}/bench-h200.json",
+        0.03,
+        machine=_GPU,
+        claims=(12,),
+    ),
+    Study(
+        "gpu-relaxed",
+        "relaxed verification of the pretrained model on all prompts, on a GPU",
+        f"python -m analysis ifeval --device cuda --checkpoint {ADAPTER} --dtype bfloat16 --max-new-tokens 128 "
+        "--batch-size 64 --decoders autoregressive,relaxed@none/quadratic,relaxed@0.5/quadratic,relaxed@0.3/quadratic,"
+        "relaxed@0.2/quadratic,relaxed@0.1/quadratic,sliding_window@0.5 --runs {runs}",
+        0.02,
+        machine=_GPU,
+        figures=("frontier",),
+    ),
+)
+STUDIES: dict[str, Study] = {study.name: study for study in _ALL}
+
+
+def behind_claim(number: int) -> tuple[str, ...]:
+    """The studies that a claim rests on."""
+    return tuple(study.name for study in _ALL if number in study.claims)
+
+
+def behind_figure(name: str) -> tuple[str, ...]:
+    """The studies that a figure rests on."""
+    return tuple(study.name for study in _ALL if name in study.figures)
+
+
+def study_of(command: str) -> str | None:
+    """The study that this command measures, if it is one of the table's."""
+    return next((study.name for study in _ALL if study.made(command)), None)
+
+
+def in_order(names: Iterable[str]) -> list[Study]:
+    """These studies and those that have to be there first, each once, in the order of the table."""
+    wanted: set[str] = set()
+    ask = list(names)
+    while ask:
+        name = ask.pop()
+        if name not in wanted:
+            wanted.add(name)
+            ask += STUDIES[name].after
+    return [study for study in _ALL if study.name in wanted]
