@@ -85,7 +85,6 @@ def card(store: Store, table: pd.DataFrame, run: str, sources: Mapping[str, str]
     checkpoint, draft = named(entry["model"], sources), named(entry["draft"], sources)
     lacking = why_not(entry, checkpoint, draft)
     return shown | {
-        "published": False,
         "command": entry["command"],
         "choice": None if lacking else lane_choice(entry, row, checkpoint, draft),
         "lacking": lacking,

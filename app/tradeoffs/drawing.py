@@ -16,7 +16,7 @@ from app.tradeoffs import tables, together
 from app.tradeoffs.operating import Finding, finding
 from app.tradeoffs.run_cache import RunCache
 from app.tradeoffs.together import Together
-from app.tradeoffs.view import AXES, PER_FORWARD, PER_SECOND, View
+from app.tradeoffs.view import AXES, PER_FORWARD, View
 
 BY_FAMILY, BARS, FRONTIER = "families", "equal_accuracy", "frontier"
 _NOTES = {FRONTIER: "Rings mark settings that no other beats; the star is the answer above."}
@@ -27,7 +27,7 @@ _PICKED = "the answer: within {points:g} points of AR"
 class Selection:
     """The runs that a view compares: those of one set at one batch size (0 without that choice), in one family or all.
 
-    `shown` has a handful of the series, or all if asked, `listed` always all. `sets` and `batches` are the choices.
+    `shown` has a handful of the series, `listed` all. `sets` and `batches` are the choices.
     """
 
     view: View
@@ -82,7 +82,7 @@ def select(run_cache: RunCache, view: View) -> Selection:
     tasks, pooled = tasks_of(run_cache, view), run_cache.table()
     sets = together.sets(pooled, view.against)
     chosen = next((each for each in sets if each.name == view.runs), sets[0] if sets else None)
-    offered = [each for place, each in enumerate(sets) if view.more or place < together.MOST_SETS or each is chosen]
+    offered = [each for place, each in enumerate(sets) if place < together.MOST_SETS or each is chosen]
     of_set = pooled[pooled["id"].isin(chosen.ids if chosen else ())]
     batches = together.batch_sizes(of_set) if view.against != PER_FORWARD else []
     batch = view.batch if view.batch in batches else next(iter(batches), 0)
@@ -95,10 +95,7 @@ def select(run_cache: RunCache, view: View) -> Selection:
         listed = of_tasks[of_tasks["id"].isin(of_set["id"])].reset_index(drop=True)
     compared = listed if view.figure != BY_FAMILY or task != POOLED else of_set
     answer = finding(compared, points=view.points, against=view.against)
-    shown = listed
-    if not view.more:
-        few = together.handful(compared, view.against, answer.chosen)[["id", "series", "rank"]]
-        shown = listed.drop(columns=["series", "rank"]).merge(few, on="id")
+    few = together.handful(compared, view.against, answer.chosen)[["id", "series", "rank"]]
     return Selection(
         view=view,
         sets=tuple(offered),
@@ -106,7 +103,7 @@ def select(run_cache: RunCache, view: View) -> Selection:
         batches=tuple(batches),
         batch=batch,
         task=task,
-        shown=shown,
+        shown=listed.drop(columns=["series", "rank"]).merge(few, on="id"),
         listed=listed,
         answer=answer,
     )
@@ -120,31 +117,26 @@ def draw(run_cache: RunCache, view: View) -> dict[str, Any]:
         _name_thresholds(figure, points)
     if answer.chosen and picked.one_answer:
         _mark(figure, answer.chosen, view.points)
-    hidden = picked.listed["series"].nunique() - picked.shown["series"].nunique()
-    count = len(picked.listed["id"].unique())
     return {
-        **page(figure),
+        "figure": page(figure),
         "caption": FIGURES[view.figure].caption(_NOTES.get(view.figure, "")),
         "empty": "" if len(points) else _why_empty(view),
         "axes": [{"value": name, "label": label} for name, label in AXES.items()],
         "against": view.against,
         "runs": {"value": picked.runs, "options": [{"value": each.name, "label": each.label} for each in picked.sets]},
         "batch": {"value": picked.batch, "options": list(picked.batches)},
-        "more": {"on": view.more, "count": hidden} if view.more or hidden > 0 else None,
         "tasks": [{"value": name, "label": _title(name)} for name in (POOLED, *families(run_cache))],
         "task": picked.task,
-        "summary": f"{count} runs compared",
         "answer": {"sentence": answer.sentence, "how": answer.how, "run": answer.chosen},
-        "live": _live(picked, points),
         "table": tables.table(listed(picked, points), view.figure),
     }
 
 
 def page(figure: go.Figure) -> dict[str, Any]:
-    """The figure for the page, which sets the template, and what a view without filters and layers says of them."""
-    drawn = figure.to_plotly_json()
+    """The figure as JSON, without the template, which the page sets."""
+    drawn: dict[str, Any] = figure.to_plotly_json()
     drawn["layout"].pop("template", None)
-    return {"figure": drawn, "filters": [], "words": "", "usual": True, "layers": [], "layer": ""}
+    return drawn
 
 
 def listed(picked: Selection, points: pd.DataFrame) -> pd.DataFrame:
@@ -183,23 +175,6 @@ def _mark(figure: go.Figure, chosen: str, points: float) -> None:
                 hoverinfo="skip",
             )
             return
-
-
-def _live(picked: Selection, points: pd.DataFrame) -> dict[str, Any] | None:
-    """The place of a lane that runs now: the measure along x, and the axes of its panels (batch size 1).
-
-    Tokens per second of different models do not compare: along them only lanes on `models` are drawn (None: all).
-    """
-    view = picked.view
-    if points.empty or view.figure == BARS:
-        return None
-    panels = points["task"].nunique() if view.figure == BY_FAMILY else 1
-    fits = view.against == PER_FORWARD or picked.batch == 1 or view.figure == BY_FAMILY
-    return {
-        "measure": view.against,
-        "axes": [f"{place + 1}" if place else "" for place in range(panels if fits else 0)],
-        "models": sorted(points["model"].dropna().unique()) if view.against == PER_SECOND else None,
-    }
 
 
 def _why_empty(view: View) -> str:

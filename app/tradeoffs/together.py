@@ -19,7 +19,7 @@ from app.tradeoffs.view import PER_FORWARD
 from mars import decoders
 
 MOST_SERIES, MOST_SETS = 6, 5
-"""That are shown unless the person asks for more."""
+"""That are shown; an address can name another set."""
 _SAME_PROBLEMS = ["hardware", "device", "dtype", "tasks", "problems", "seed", "baseline"]
 _SAME_TURNS = ["hardware", "device", "dtype", "tasks", "problems", "seed", "group"]
 _MOST_NAMES = 2

@@ -44,7 +44,7 @@ def draw(loads: tuple[LoadTest, ...], view: View) -> dict[str, Any]:
     figure = empty("No load test is there yet.", NAME) if test is None else under_load(test)
     rows = under_load_points(test).sort_values(["rank", "offered"]).to_dict("records") if test else []
     return {
-        **page(figure),
+        "figure": page(figure),
         "caption": _caption(test) if test else "",
         "empty": "" if test else NO_TEST,
         "axes": [],
@@ -54,12 +54,9 @@ def draw(loads: tuple[LoadTest, ...], view: View) -> dict[str, Any]:
             "options": [{"value": one.id, "label": _label(one)} for one in loads],
         },
         "batch": {"value": 0, "options": []},
-        "more": None,
         "tasks": [],
         "task": view.task,
-        "summary": "",
         "answer": None,
-        "live": None,
         "table": laid_out(_COLUMNS if test else (), rows),
     }
 

@@ -18,8 +18,8 @@ FIGURES = ("frontier", "equal_accuracy", "families", "load")
 LOAD = FIGURES[-1]
 """Load tests are not runs."""
 _FORMER_FIGURES = ("efficiency", "acceptance", "ablation", "scores", "caching", "reliability")
-_FORMER_FIELDS = ("chosen", "published")
-"""Of links from before: filters and published curves are ignored, and the first figure takes the place of those."""
+_FORMER_FIELDS = ("chosen", "published", "more")
+"""Of links and scripts from before: these are ignored, and the first figure takes the place of those that are gone."""
 
 Text = Annotated[str, Field(max_length=200)]
 MOST_BATCH = 4096
@@ -32,7 +32,7 @@ POINTS = 2.0
 class View(Strict):
     """A view. `runs` names a set of runs that compare, or a load test; empty for the first.
 
-    `batch` is the batch size for throughput; `more` asks for every series and set in place of a handful.
+    `batch` is the batch size for throughput.
     """
 
     figure: str = FIGURES[0]
@@ -41,7 +41,6 @@ class View(Strict):
     points: Annotated[float, bounds(FEWEST_POINTS, MOST_POINTS)] = POINTS
     runs: Text = ""
     batch: Annotated[int, bounds(1, MOST_BATCH)] = 1
-    more: bool = False
 
     @classmethod
     def of(cls, question: object) -> View:

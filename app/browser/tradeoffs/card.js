@@ -42,9 +42,8 @@ export class TradeCard {
 
   draw(card) {
     const parts = [this.head(card.model, card.setting), this.measures(card.measures)];
-    if (card.note) parts.push(make("p", "trade-note", card.note));
     parts.push(this.use(card));
-    if (!card.published) parts.push(this.samples.open(card));
+    parts.push(this.samples.open(card));
     parts.push(this.origin(card));
     this.root.replaceChildren(...parts);
   }

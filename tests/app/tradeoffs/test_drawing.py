@@ -37,15 +37,12 @@ def test_the_axis_is_the_one_chosen(run_cache: RunCache, against: str) -> None:
     assert {axis["title"]["text"] for axis in axes if "title" in axis} == {words[against]}
 
 
-def test_it_starts_with_a_series_for_each_decoder(run_cache: RunCache) -> None:
-    few, all_ = draw(run_cache), draw(run_cache, more=True)
+def test_it_draws_a_series_for_each_decoder(run_cache: RunCache) -> None:
+    shown = draw(run_cache)
     table = run_cache.table().set_index("id")
-    assert few["summary"] == "14 runs compared"
-    assert {table.loc[run, "model"] for run in ids(few)} == {"ar", "mars"}
-    assert {table.loc[run, "settings.score"] for run in ids(few)} == {"probability"}
-    assert few["more"]["count"] > 0
-    assert len(ids(few)) < len(ids(all_))
-    assert all_["more"]["on"]
+    assert {table.loc[run, "model"] for run in ids(shown)} == {"ar", "mars"}
+    assert {table.loc[run, "settings.score"] for run in ids(shown)} == {"probability"}
+    assert len(shown["table"]["rows"]) == 14, "the table has them all"
 
 
 def test_one_family_is_measured_on_its_own(run_cache: RunCache) -> None:
@@ -87,15 +84,6 @@ def test_answer_and_bars_agree(run_cache: RunCache, against: str, points: float)
         assert max(bars)[1] == answer["run"]
 
 
-def test_a_running_lane_belongs_where_its_axis_is(run_cache: RunCache) -> None:
-    assert draw(run_cache)["live"] == {"measure": PER_FORWARD, "axes": [""], "models": None}
-    seconds = {"measure": PER_SECOND, "models": ["ar", "mars"]}
-    assert draw(run_cache, against=PER_SECOND)["live"] == {**seconds, "axes": [""]}
-    assert draw(run_cache, against=PER_SECOND, batch=4)["live"] == {**seconds, "axes": []}
-    assert draw(run_cache, "families")["live"] == {"measure": PER_FORWARD, "axes": ["", "2"], "models": None}
-    assert draw(run_cache, "equal_accuracy")["live"] is None
-
-
 def test_without_runs_it_says_what_makes_some(tmp_path: Path) -> None:
     for figure in set(FIGURES) - {LOAD}:
         shown = draw(RunCache(tmp_path), figure)
@@ -123,9 +111,9 @@ def test_a_decoder_keeps_its_colour_in_every_set() -> None:
 
 def test_five_sets_are_offered_at_first() -> None:
     cache = RunCache()
-    few, every = (draw(cache, against=PER_SECOND, more=more)["runs"]["options"] for more in (False, True))
+    few, every = draw(cache, against=PER_SECOND)["runs"]["options"], together.sets(cache.table(), PER_SECOND)
     assert len(few) == together.MOST_SETS < len(every)
-    named = every[-1]["value"]
+    named = every[-1].name
     shown = draw(cache, against=PER_SECOND, runs=named)["runs"]
     assert shown["value"] == named
     assert len(shown["options"]) == together.MOST_SETS + 1
