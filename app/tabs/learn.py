@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import gradio as gr
+
 from app.runs.run import Run, RunLane, read
 from app.runs.what_if import Steps, what_if
 from app.tabs.parts import drawn
@@ -14,6 +16,7 @@ from mars.records import ForwardPass, Source
 from mars.schema import StrictDict, as_json
 
 FOLDER = Path(__file__).parents[2] / "assets" / "lessons"
+REFERENCE = Path(__file__).parents[2] / "mars" / "reference.py"
 REAL, SMALL = "real-model.json", "small-model.json"
 SWEEP = ("high-thresholds.json", "low-thresholds.json")
 TIMES = "pass-times.json"
@@ -87,6 +90,8 @@ class Material(StrictDict):
 def build() -> None:
     """Lay out the tab inside the current Blocks."""
     drawn("course", '<div class="lens-learn"></div>', material(), elem_id="learn")
+    with gr.Accordion("The method on one page of Python", open=False, elem_id="learn-reference"):
+        gr.Markdown(f"```python\n{REFERENCE.read_text(encoding='utf-8')}```", elem_classes="lens-prose")
 
 
 def material() -> str:

@@ -121,3 +121,10 @@ def test_the_course_fits_a_phone(served: Any, visit: Visit) -> None:
     for number in range(6):
         turn(tab, number)
         assert tab.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_the_method_can_be_read(begun: Page) -> None:
+    begun.get_by_role("button", name="The method on one page").click()
+    shown = begun.locator("#learn-reference pre")
+    shown.wait_for()
+    assert "def exact(" in shown.inner_text()
