@@ -139,9 +139,8 @@ def test_a_cut_connection_ends_no_run(narrow: Any) -> None:
             wait_for(narrow, active=1)
     time.sleep(1)
     assert runs(narrow)["active"] == 1
-    with connection(narrow, f"GET {events}?after=2") as again:
-        with again.makefile("rb") as answer:
-            assert any(line.startswith(b"id: ") for line in answer)
+    with connection(narrow, f"GET {events}?after=2") as again, again.makefile("rb") as answer:
+        assert any(line.startswith(b"id: ") for line in answer)
     leave(narrow, events)
 
 
