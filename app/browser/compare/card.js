@@ -13,7 +13,7 @@ export class TokenCard extends Card {
   constructor(host) {
     super(host, "lens-card");
     // Not for the tab key: Enter on the token does the same.
-    this.step = button("lens-card-step", "Step through from here ↵", () => this.stepThrough(), { tabindex: -1 });
+    this.step = button("lens-tool lens-card-step", "Step through from here ↵", () => this.stepThrough(), { tabindex: -1 });
     this.step.addEventListener("mousedown", (event) => event.preventDefault());
   }
 

@@ -49,7 +49,7 @@ export class Replay {
     this.names = make("div", "lens-chart-names");
     this.clock = make("output", "lens-clock lens-note");
     const track = put(make("div", "lens-track"), this.chart, this.range);
-    this.root = put(make("div", "lens-replay"), put(make("div", "lens-replay-buttons"), this.play, this.real), this.names, track, this.clock);
+    this.root = put(make("div", "lens-replay"), put(make("div", "lens-row lens-replay-buttons"), this.play, this.real), this.names, track, this.clock);
   }
 
   open({ list, recorded }) {

@@ -6,8 +6,8 @@ export class LanePicks {
   // `onPick` hears the key of the lane that a person picks.
   constructor(stage, onPick) {
     Object.assign(this, { stage, onPick });
-    this.buttons = make("div", "lens-picks", "", { role: "group", "aria-label": "Lane in view" });
-    this.said = make("p", "lens-behind-said");
+    this.buttons = make("div", "lens-row lens-picks", "", { role: "group", "aria-label": "Lane in view" });
+    this.said = make("p", "lens-note lens-behind-said");
     this.root = put(make("div", "lens-pick"), this.buttons, this.said);
   }
 
@@ -21,7 +21,7 @@ export class LanePicks {
   }
 
   button(view) {
-    return button(`lens-pick-one lens-lane-${view.lane.family}`, view.lane.title, () => {
+    return button(`lens-tool lens-pick-one lens-lane-${view.lane.family}`, view.lane.title, () => {
       this.place = this.lanes.indexOf(view);
       this.pick(view);
       this.onPick(view.lane.key);

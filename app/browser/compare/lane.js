@@ -31,7 +31,7 @@ export class LaneView {
     this.counters = new Counters();
     this.reason = make("p", "lens-lane-inactive");
     this.note = make("p", "lens-lane-note");
-    this.text = lane.problem ? make("p", "lens-lane-problem", lane.problem) : this.block();
+    this.text = lane.problem ? make("p", "lens-refusal lens-lane-problem", lane.problem) : this.block();
     const about = make("p", "lens-lane-about", `${lane.checkpoint} · ${lane.note}`);
     about.title = about.textContent;
     const foot = put(make("div", "lens-lane-foot"), this.reason, this.note, this.counters.root, about);
@@ -56,8 +56,8 @@ export class LaneView {
     const { earlier = [] } = this.lane;
     if (!earlier.length) return [];
     const said = make("summary", "", `Question ${earlier.length + 1} · after “${earlier.at(-1)[0].trim().replace(/\s+/g, " ")}”`);
-    const turns = earlier.flatMap(([prompt, answer]) => [make("p", "lens-asked-before", prompt), make("p", "", answer)]);
-    return [put(make("details", "lens-earlier"), said, ...turns)];
+    const turns = earlier.flatMap(([prompt, answer]) => [make("p", "lens-pre", prompt), make("p", "lens-pre lens-note", answer)]);
+    return [put(make("details", "lens-note lens-earlier"), said, ...turns)];
   }
 
   block() {
