@@ -186,15 +186,12 @@ def _verdicts(lanes: Sequence[Lane], problem: Problem | None) -> Iterator[Step]:
 
 
 def _closing(lanes: Sequence[Lane], reason: str) -> stream.Message:
-    first, *others = lanes
-    tokens, passes = _count(first.tally.tokens, "token"), _count(first.tally.passes, "pass", "passes")
-    briefly = [f"{lane.title}: {lane.tally.tokens} in {lane.tally.passes}." for lane in others]
-    wrote = " ".join((f"{first.title}: {tokens} in {passes}.", *briefly))
+    wrote = " ".join(f"{lane.title}: {lane.tally.seconds:.2f} s, {_passes(lane.tally.passes)}." for lane in lanes)
     cancelled = any(lane.finish_reason == "cancelled" for lane in lanes)
     if cancelled and not any(lane.tally.tokens for lane in lanes):
         return stream.state("stopped", "Stopped before the first token.")
     return stream.state("stopped", f"{reason} {wrote}") if cancelled else stream.state("done", f"Done. {wrote}")
 
 
-def _count(number: int, one: str, many: str = "") -> str:
-    return f"{number} {one}" if number == 1 else f"{number} {many or one + 's'}"
+def _passes(number: int) -> str:
+    return f"{number} pass" if number == 1 else f"{number} passes"

@@ -202,7 +202,7 @@ def test_numbers_and_picture_are_saved(shown: Page) -> None:
     assert Path(download.value.path()).read_text().startswith("id,")
     assert download.value.suggested_filename == "mars-lens-frontier.csv"
     with tab.expect_download() as download:
-        tab.click("text=Save as PNG")
+        tab.click(".modebar-btn[data-title='Download plot as a PNG']")
     assert Path(download.value.path()).read_bytes().startswith(b"\x89PNG")
 
 
@@ -220,7 +220,7 @@ def test_every_figure_can_be_chosen(shown: Page) -> None:
 def test_no_button_of_the_figure_sends_it_anywhere(shown: Page) -> None:
     tab = shown
     titles = tab.locator(".modebar-btn").evaluate_all("buttons => buttons.map(button => button.dataset.title)")
-    assert titles == ["Zoom", "Pan", "Zoom in", "Zoom out", "Reset axes"]
+    assert titles == ["Download plot as a PNG", "Zoom", "Pan", "Zoom in", "Zoom out", "Reset axes"]
 
 
 def test_light_and_dark(shown: Page) -> None:

@@ -2,11 +2,10 @@
 
 import assert from "node:assert/strict";
 import test from "node:test";
-import { hearLines, Questions, QuestionQueue } from "../../app/browser/shared/messages.js";
+import { messagesOf, Questions, QuestionQueue } from "../../app/browser/shared/messages.js";
 
 test("each line is a message, and nothing is none", () => {
-  const heard = [];
-  for (const text of ['{"a":1}\n[2]\n', "", null, "3"]) hearLines(text, (message) => heard.push(message));
+  const heard = ['{"a":1}\n[2]\n', "", null, "3"].flatMap(messagesOf);
   assert.deepEqual(heard, [{ a: 1 }, [2], 3]);
 });
 

@@ -125,14 +125,10 @@ export class ProblemGrid {
   }
 }
 
-// Which square of a column is whose, and what the signs mean.
+// Which square of a column is whose.
 function key(model) {
-  const lanes = make("span", "", "Top to bottom: ");
+  const lanes = make("p", "lens-note", "Top to bottom: ");
   model.lanes.forEach((lane, place) => lanes.append(place ? ", " : "", make("b", familyClass(lane), lane.title)));
-  const signs = ["right", "wrong", "writing", "pending", "stopped"].map((standing) => {
-    const square = make("span", "board-square", SIGNS[standing], { "data-standing": standing, "aria-hidden": true });
-    return put(make("span", "board-sign"), square, WORDS[standing]);
-  });
-  const differs = put(make("span", "board-sign"), make("span", "board-differs"), "the lanes differ");
-  return put(make("p", "lens-row lens-note"), lanes, ...signs, differs);
+  lanes.append(". A bar below marks problems on which they differ; press one to read it.");
+  return lanes;
 }

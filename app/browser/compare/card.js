@@ -54,9 +54,8 @@ export function reasonOf({ lane, message, place }) {
   const accepted = place < tokens.length;
   const source = accepted ? tokens[place][2] : ghosts[place - tokens.length]?.[2];
   const end = accepted && tokens[place][3] ? "End of the turn. " : "";
-  const last = place === tokens.length - 1 ? boundary(lane, message) : "";
   const about = { score: lane.score, threshold, accepted, source, fills: phase === "denoise" };
-  return end + sentenceOf(reasons[place], about) + last;
+  return end + sentenceOf(reasons[place], about);
 }
 
 // The proposals that this pass did not accept, with their scores.
@@ -64,15 +63,4 @@ function rejectedOf({ ghosts = [] }) {
   const named = ghosts.slice(0, MOST_REJECTED).map(([piece, score]) => `“${visiblePiece(piece)}” ${cut(score, 2)}`);
   const more = ghosts.length - named.length;
   return named.length ? `Not accepted: ${named.join(", ")}${more > 0 ? ` and ${more} more` : ""}.` : "";
-}
-
-// The reason why the pass ended behind its last token.
-function boundary(lane, { tokens, ghosts, reasons }) {
-  const reason = reasons[tokens.length];
-  if (reason !== "below" && reason !== "wrong draft") return "";
-  const [piece, score] = ghosts[0];
-  const next = `“${visiblePiece(piece)}”`;
-  if (reason === "wrong draft") return ` The pass ends here: the draft before ${next} was wrong.`;
-  const sign = isSurerWhenLower(lane.score) ? ">" : "<";
-  return ` The pass ends here: ${next} had ${score.toFixed(4)} ${sign} τ.`;
 }

@@ -26,9 +26,7 @@ export class StageFoot {
 // A run that is over, again: every pass of every lane on one axis of model time, each as wide as it took, and a range over
 // them that a hand or a clock moves. The text keeps its place: what comes later is only unseen.
 export class Replay {
-  // `moved` is called whenever another moment is shown.
-  constructor(moved) {
-    this.moved = moved;
+  constructor() {
     this.views = [];
     this.total = 0;
     this.at = 0;
@@ -108,7 +106,6 @@ export class Replay {
     this.at = Math.min(this.total, Math.max(0, at));
     for (const view of this.views) view.showUntil(this.at);
     this.tell();
-    this.moved();
   }
 
   // Unasked, for those who do not mind motion; the others see the whole.

@@ -1,4 +1,4 @@
-// On a phone one lane is seen at a time: a button for each, and how far the baseline is beside the lane in view.
+// On a phone one lane is seen at a time: a button for each.
 
 import { button, make, put } from "../shared/dom.js";
 
@@ -7,12 +7,10 @@ export class LanePicks {
   constructor(stage, onPick) {
     Object.assign(this, { stage, onPick });
     this.buttons = make("div", "lens-row lens-picks", "", { role: "group", "aria-label": "Lane in view" });
-    this.said = make("p", "lens-note lens-behind-said");
-    this.root = put(make("div", "lens-pick"), this.buttons, this.said);
+    this.root = put(make("div", "lens-pick"), this.buttons);
   }
 
   open(set) {
-    this.set = set;
     this.lanes = set.list;
     this.buttons.replaceChildren(...this.lanes.map((view) => this.button(view)));
     const usual = this.lanes.findIndex(({ lane }) => lane.family !== "ar");
@@ -29,15 +27,9 @@ export class LanePicks {
   }
 
   pick(view) {
-    this.shown = view;
     this.lanes.forEach((each, place) => {
       each.root.classList.toggle("picked", each === view);
       this.buttons.children[place].setAttribute("aria-pressed", String(each === view));
     });
-    this.draw();
-  }
-
-  draw() {
-    this.said.textContent = this.set?.beside(this.shown) ?? "";
   }
 }

@@ -83,10 +83,6 @@ export class LaneView {
     return first ? (1000 * (last.at - first.at + first.seconds)) / seen.length : 0;
   }
 
-  get written() {
-    return this.now.tokens;
-  }
-
   counts({ counts }) {
     this.now = counts;
     this.changed = true;
@@ -174,8 +170,9 @@ export class LaneView {
     this.badge.classList.add(right ? "right" : "wrong");
   }
 
-  agrees(sentence, tokens = 0) {
-    this.agreement.textContent = sentence;
+  // `more` is left out where the head has no room.
+  agrees(sentence = "", more = "", tokens = 0) {
+    this.agreement.replaceChildren(sentence, ...(more ? [make("span", "lens-roomy", more)] : []));
     this.agreement.dataset.tokens = tokens;
     this.agreement.title = tokens ? plural(tokens, "token") : "";
   }

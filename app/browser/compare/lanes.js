@@ -2,7 +2,6 @@
 // come from elsewhere (shared/feed.js).
 
 import { make } from "../shared/dom.js";
-import { plural } from "../shared/tokens.js";
 import { LaneView } from "./lane.js";
 
 const SAME = "the same text";
@@ -50,8 +49,7 @@ export class LaneSet {
   }
 
   agreement({ lane, baseline, tokens, whole }) {
-    const same = `Same text as ${this.views.get(baseline).lane.title}`;
-    this.views.get(lane).agrees(whole ? same : `${same} so far`, tokens);
+    this.views.get(lane).agrees("Same text", ` as ${this.views.get(baseline).lane.title}${whole ? "" : " so far"}`, tokens);
   }
 
   // Marks the first tokens in which two lanes differ, in both.
@@ -62,7 +60,7 @@ export class LaneSet {
       if (key === baseline || !(key in tokens)) continue;
       view.differs(tokens[key], several ? base.letter : "");
       base.differs(tokens[baseline], several ? view.letter : "");
-      view.agrees("");
+      view.agrees();
       this.part(view, base, tokens);
     }
   }
@@ -94,12 +92,5 @@ export class LaneSet {
     }
     const said = ([view, words]) => (words === SAME ? `${view.letter} and ${this.baseline.letter} wrote the same text.` : words);
     return found.map(said).join(" ");
-  }
-
-  // How the lane in view and the baseline stand, in words; empty where there is nothing to compare.
-  beside(view) {
-    const [here, base] = [view, this.baseline].map((each) => each?.written ?? 0);
-    if (!view || view === this.baseline || !here) return "";
-    return `${this.baseline.lane.title}: ${plural(base, "token")} · this lane: ${here}`;
   }
 }

@@ -3,8 +3,9 @@
 // run it plays a recorded run, as long as the prompt is that of the recording; a run that is over can be replayed.
 
 import { announce, checkbox, keep, kept, make, put } from "../shared/dom.js";
-import { FrameTimer, messagesOf, OVER, recordedRun, RunView } from "../shared/feed.js";
+import { FrameTimer, OVER, recordedRun, RunView } from "../shared/feed.js";
 import { keeper } from "../shared/keeper.js";
+import { messagesOf } from "../shared/messages.js";
 import { bandNode, tokenNode } from "../shared/tokens.js";
 import { TokenCard } from "./card.js";
 import { Replay, StageFoot } from "./foot.js";
@@ -29,12 +30,10 @@ class Stage extends RunView {
     this.picks = new LanePicks(root, (key) => this.look({ lane: key }));
     keeper.place = () => this.place;
     this.looked = {}; // {lane: key, number: of a pass}, which Step through opens with
-    this.replay = new Replay(() => this.picks.draw());
+    this.replay = new Replay();
     this.foot = new StageFoot(this.replay, () => this.stepThrough());
     this.track = make("div");
     put(root, this.caption(), this.picks.root, this.track, this.foot.root);
-    this.sizes = new ResizeObserver(() => this.keepBelow());
-    this.keepBelow();
     this.pointer = new Pointer(this, new TokenCard(root));
     this.frames = new FrameTimer(() => this.draw());
     document.addEventListener("lens:prompt", ({ detail }) => this.asks(detail));
@@ -110,7 +109,6 @@ class Stage extends RunView {
     if (this.chosen && this.chosen !== chosen) this.leaveRecorded();
     this.chosen = chosen;
     this.lanes = new LaneSet(lanes, this.facts);
-    this.keepBelow();
     this.looked = { lane: this.looked.lane };
     if (!this.recorded) this.fit();
     this.root.dataset.run = id;
@@ -151,7 +149,6 @@ class Stage extends RunView {
     if (this.recorded) return;
     this.foot.say(this.lanes.parting);
     this.replay.draw();
-    this.picks.draw();
   }
 
   // What stands below a prompt is its answer, or says of what it is one.
@@ -159,17 +156,6 @@ class Stage extends RunView {
     if (this.recorded && prompt !== this.recorded.prompt) this.leaveRecorded();
     const other = this.asked !== undefined && prompt !== this.asked;
     this.answers.textContent = other ? `Below: the answers to “${this.asked.trim().replace(/\s+/g, " ")}”` : "";
-  }
-
-  // The heads of the lanes stick under the bar, where that sticks itself.
-  keepBelow() {
-    if (!this.bar?.isConnected) {
-      this.bar = document.querySelector(".lens-controls"); // Gradio builds the page more than once
-      this.sizes.disconnect();
-      if (this.bar) this.sizes.observe(this.bar);
-    }
-    const sticks = this.bar && getComputedStyle(this.bar).position === "sticky";
-    this.root.style.setProperty("--lens-top", sticks ? `${this.bar.offsetHeight - 1}px` : "0px");
   }
 
   // The lane and the pass that one looks at: where the replay was stopped, else the last token that was looked at.

@@ -5,18 +5,12 @@
 //   source.close();
 
 import { ours } from "./dom.js";
-import { hearLines } from "./messages.js";
+import { messagesOf } from "./messages.js";
 
 export const OVER = ["done", "stopped", "failed"]; // states of a run after which nothing comes
 const DRAWING_GAP = 250; // milliseconds
 const RECONNECTING = "The connection was lost. Reconnecting …";
 const LOST = "The server no longer has this run. Start it again.";
-
-export function messagesOf(text) {
-  const found = [];
-  hearLines(text, (message) => found.push(message));
-  return found;
-}
 
 // The lines of a run on the server, until it is closed. The browser connects again by itself and says how many lines it
 // has; `say` hears of a connection that was lost, and null when there is one; `lost` that no more will come.

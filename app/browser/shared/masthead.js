@@ -14,7 +14,9 @@ class Modes {
   constructor(lights, projector) {
     this.lights = lights;
     this.projector = projector;
-    this.chosen = Modes.recall();
+    const before = keptValue(LOOKS) ?? {}; // storage may hold anything
+    this.chosen = { projector: before.projector === true };
+    if (typeof before.dark === "boolean") this.chosen.dark = before.dark;
     lights.addEventListener("click", () => this.choose({ dark: !this.dark }));
     projector.addEventListener("click", () => this.choose({ projector: !this.chosen.projector }));
     // Gradio sets the class too, when it starts and when the system's preference changes.
@@ -42,12 +44,6 @@ class Modes {
     if (looks === this.looks) return;
     this.looks = looks;
     announce("lens:looks", { dark, projector });
-  }
-
-  // The looks that were chosen: booleans only, whatever the storage holds.
-  static recall() {
-    const found = Object.entries(keptValue(LOOKS) ?? {});
-    return Object.fromEntries(found.filter(([name, value]) => /^(dark|projector)$/.test(name) && typeof value === "boolean"));
   }
 }
 

@@ -1,8 +1,8 @@
 // Messages from Python as lines of text, and questions to it.
 
-// Hands on each line, which is a message in JSON.
-export function hearLines(text, hear) {
-  for (const line of (text ?? "").split("\n")) if (line) hear(JSON.parse(line));
+// The messages of a text: each line is one, in JSON.
+export function messagesOf(text) {
+  return (text ?? "").split("\n").filter(Boolean).map((line) => JSON.parse(line));
 }
 
 // Hands on the value of a component, a message in JSON, whenever there is another one.

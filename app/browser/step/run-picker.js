@@ -33,16 +33,11 @@ class RunPicker {
 
   // The choice, and while nothing is shown the shipped runs as an offer.
   list() {
-    const groups = [["This browser", [...keeper.runs.values()].reverse().map((run) => [run.id, nameOf(run)])]];
-    if (isShared(this.shown?.value)) groups.unshift(["Shared", [[this.shown.value, nameOf(this.shown.run)]]]);
-    groups.push(["Shipped", this.shipped.map(({ name, title }) => [`shipped:${name}`, title])]);
-    this.choice.replaceChildren();
-    if (!this.shown) this.choice.append(new Option("choose one", ""));
-    for (const [label, entries] of groups.filter(([, found]) => found.length)) {
-      const group = make("optgroup", "", "", { label });
-      for (const [value, text] of entries) group.append(new Option(text, value));
-      this.choice.append(group);
-    }
+    const own = [...keeper.runs.values()].reverse().map((run) => [run.id, nameOf(run)]);
+    const entries = [...own, ...this.shipped.map(({ name, title }) => [`shipped:${name}`, title])];
+    if (isShared(this.shown?.value)) entries.unshift([this.shown.value, nameOf(this.shown.run)]);
+    if (!this.shown) entries.unshift(["", "choose one"]);
+    this.choice.replaceChildren(...entries.map(([value, text]) => new Option(text, value)));
     this.choice.value = this.shown ? this.shown.value : "";
     this.save.disabled = this.export.disabled = !this.shown;
     this.offers.hidden = Boolean(this.shown);

@@ -7,8 +7,8 @@ const MODEBAR = 26; // pixels; on a telephone it is always there, and must not l
 const ROUNDS = 4;
 const FITS = 2; // pixels
 const SETTLED = 150; // milliseconds after the last change of the width
-// The first would send the figure to a server of somebody else's; pictures are made by a button of ours.
-const BUTTONS_LEFT_OUT = ["sendChartToCloud", "toImage", "select2d", "lasso2d", "autoScale2d"];
+// The first would send the figure to a server of somebody else's.
+const BUTTONS_LEFT_OUT = ["sendChartToCloud", "select2d", "lasso2d", "autoScale2d"];
 const QUIET = { displaylogo: false, responsive: false, plotlyServerURL: "", modeBarButtonsToRemove: BUTTONS_LEFT_OUT };
 
 export class TradePlot {
@@ -45,6 +45,7 @@ export class TradePlot {
     const type = Number(getComputedStyle(document.documentElement).getPropertyValue("--lens-type")) || 1;
     const template = scaled(this.templates[document.body.classList.contains("dark") ? "dark" : "light"], type);
     const layout = { ...scaled(this.figure.layout, type), template, width };
+    layout.paper_bgcolor = getComputedStyle(this.root).getPropertyValue("--lens-paper"); // of a picture that is saved
     if (narrow) Object.assign(layout, { dragmode: false, margin: { ...layout.margin, t: layout.margin.t + MODEBAR } });
     const data = narrow ? this.figure.data.map(unnamed) : this.figure.data;
     if (this.root.layout && this.root.layout.uirevision !== layout.uirevision) this.purge();
@@ -74,15 +75,6 @@ export class TradePlot {
   clicked(points) {
     const found = points.map(({ customdata }) => customdata).find((each) => typeof each === "string" && each);
     if (found) this.onPick(found);
-  }
-
-  // The figure as a picture on the ground of the page.
-  async picture() {
-    const layout = { ...this.root.layout, paper_bgcolor: getComputedStyle(this.root).getPropertyValue("--lens-paper") };
-    const { width, height } = this.root._fullLayout;
-    const options = { format: "png", scale: 2, width, height, imageDataOnly: true };
-    const packed = await this.plotly.toImage({ data: this.root.data, layout }, options);
-    return Uint8Array.from(atob(packed), (sign) => sign.charCodeAt(0));
   }
 }
 

@@ -31,13 +31,12 @@ class TradeView {
     this.card = new TradeCard(ask, new TradeSamples(ask));
     this.card.onClose = () => this.pick(null);
     this.table = new TradeTable(pick);
-    this.png = button("lens-tool", "Save as PNG", () => this.savePicture());
     const csv = button("lens-tool", "Save the numbers as CSV", () => this.saveNumbers());
     const reload = button("lens-tool", "Reload the runs", () => this.begin("reload"));
     const figure = put(make("figure", "lens-stack"), this.plot, this.empty, this.caption);
     this.stage = put(make("div", "trade-stage"), figure, this.card.root);
     const numbers = put(make("details", "trade-numbers"), make("summary", "", "The numbers as a table"), this.table.root);
-    const files = put(make("div", "lens-row"), this.png, csv, reload);
+    const files = put(make("div", "lens-row"), csv, reload);
     this.body = [this.budget.root, this.controls.root, this.stage, numbers, files];
     put(root, this.budget.root, this.controls.root, this.status, this.notices, this.stage, numbers, files);
     for (const part of this.body) part.hidden = true;
@@ -110,7 +109,7 @@ class TradeView {
     this.caption.textContent = shown.caption;
     this.empty.textContent = shown.empty;
     this.empty.hidden = !shown.empty;
-    this.plot.hidden = this.png.disabled = Boolean(shown.empty);
+    this.plot.hidden = Boolean(shown.empty);
     this.plot.setAttribute("aria-label", `${this.controls.title}: the table has its numbers`);
     this.table.show(shown.table);
     this.say();
@@ -124,10 +123,6 @@ class TradeView {
     this.table.mark(id);
     this.say();
     if (id) this.card.open(id);
-  }
-
-  async savePicture() {
-    offerFile(await this.plotter.picture(), "image/png", `mars-lens-${this.view.figure}.png`);
   }
 
   async saveNumbers() {

@@ -152,11 +152,11 @@ def test_a_lane_says_when_one_token_remains(begin: Begin, live: LiveRun) -> None
     assert found[1]["sentence"] is None
 
 
-def test_the_end_counts_tokens_and_passes(begin: Begin, live: LiveRun) -> None:
+def test_the_end_says_seconds_and_passes(begin: Begin, live: LiveRun) -> None:
     said = run(begin(texts={"ar": "a b", "mars": "a b"}), live)
     last = {message["lane"]: message["counts"] for message in said if message["kind"] == "pass"}
-    (tokens, passes), (more, fewer) = ((last[key]["tokens"], last[key]["passes"]) for key in "ab")
-    assert said[-1]["sentence"] == f"Done. AR: {tokens} tokens in {passes} passes. MARS: {more} in {fewer}."
+    ar, mars = (f"{last[key]['seconds']:.2f} s, {last[key]['passes']} passes" for key in "ab")
+    assert said[-1]["sentence"] == f"Done. AR: {ar}. MARS: {mars}."
 
 
 def test_a_stopped_run_makes_no_further_pass(begin: Begin, live: LiveRun, example: Any) -> None:

@@ -135,7 +135,6 @@ def test_three_lanes_stand_side_by_side(mount: Mount, play: Any, width: int, lar
 def test_a_phone_shows_the_method_first(mount: Mount, play: Any) -> None:
     tab = mount(390, 844)
     play.sample(tab)
-    tab.wait_for_selector(".lens-behind-said:text-is('AR: 2 tokens · this lane: 4')")
     lanes = "[...document.querySelectorAll('.lens-lane')]"
     shown = f"{lanes}.filter(each => each.checkVisibility()).map(each => each.dataset.lane)"
     assert tab.evaluate(shown) == ["b"]
@@ -150,21 +149,6 @@ def test_frames_survive_how_gradio_puts_styles_in(mount: Mount, play: Any) -> No
     play.sample(tab)
     frame = "node => ['Top', 'Right', 'Bottom', 'Left'].map(side => getComputedStyle(node)[`border${side}Width`])"
     assert tab.locator("[data-lane=a]").evaluate(frame) == ["3px", "1px", "1px", "1px"]
-
-
-def test_heads_stick_below_the_knobs_of_now(mount: Mount, play: Any) -> None:
-    tab = mount()
-    tab.evaluate("""() => {
-        const knobs = document.querySelector(".lens-controls");
-        const later = knobs.cloneNode(true); // as Gradio does when it builds the page again
-        later.style.height = "90px";
-        knobs.replaceWith(later);
-    }""")
-    play.sample(tab)
-    knobs = tab.locator(".lens-controls").bounding_box()
-    assert knobs
-    expected = f"{knobs['height'] - 1:.0f}px"
-    assert tab.locator(".lens-stage").evaluate("node => node.style.getPropertyValue('--lens-top')") == expected
 
 
 def test_a_moving_slider_leaves_marks_where_it_stops(mount: Mount, play: Any) -> None:
