@@ -18,7 +18,8 @@ Message = dict[str, Any]
 
 # The page puts style sheets in by the text of their rules, as Gradio does, in which some shorthands would be lost. What
 # sets a value resolves once it has been read, for which the stage takes a task of its own.
-PAGE = """<!doctype html><html lang="en" style="--lens-top: 0px"><head><title>stage</title></head><body><div class="gradio-container">
+PAGE = """<!doctype html><html lang="en" style="--lens-top: 0px">
+<head><title>stage</title></head><body><div class="gradio-container">
 <div class="contain"><div class="keeping"><div class="lens-keeper"></div></div><div class="lens-controls">knobs</div>
 <div class="staging"><div class="lens-stage"></div></div></div></div>%s<script>%s</script><script>
 const sheet = new CSSStyleSheet();
