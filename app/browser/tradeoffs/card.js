@@ -75,7 +75,6 @@ export class TradeCard {
     const list = make("dl", "trade-facts");
     for (const [label, value] of facts) list.append(make("dt", "lens-note", label), make("dd", "", value));
     fold.append(list);
-    fold.open = matchMedia("(min-width: 1100px)").matches;
     return fold;
   }
 }
