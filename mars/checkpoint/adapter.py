@@ -18,8 +18,9 @@ from __future__ import annotations
 import math
 import re
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -41,20 +42,21 @@ PHRASES_FILE = "phrases.npz"
 MODES = {"adapter": ("gated", "merged"), "sft": ("merged",)}
 """By stage."""
 _KEY = re.compile(r"(?:.*\.)?layers\.(\d+)\.(self_attn|mlp)\.(\w+)\.lora_([AB])(?:\.default)?\.weight")
-# The options of PEFT's LoRA beyond A and B, with the values that turn them off.
-_PLAIN = {
-    "use_dora": False,
-    "use_qalora": False,
-    "bias": "none",
-    "lora_bias": False,
-    "rank_pattern": {},
-    "alpha_pattern": {},
-    "modules_to_save": None,
-    "trainable_token_indices": None,
-    "target_parameters": None,
-    "layer_replication": None,
-    "alora_invocation_tokens": None,
+# The options of PEFT's LoRA that the product of A and B can have; None and empty values mean an option is not used.
+_FREE = {
+    *("task_type", "auto_mapping", "peft_version", "base_model_name_or_path", "revision", "inference_mode", "r"),
+    *("target_modules", "layers_to_transform", "lora_alpha", "lora_dropout", "use_rslora", "runtime_config"),
+    *("megatron_core", "qalora_group_size", "eva_config"),
 }
+_ALLOWED: dict[str, tuple[object, ...]] = {
+    "peft_type": ("LORA",),
+    "bias": ("none",),
+    "layers_pattern": ("layers", ["layers"]),
+    # Starts that leave the base as it is: others change its weights, which the adapter's folder does not hold.
+    "init_lora_weights": (True, False, "gaussian", "eva", "orthogonal", "mica"),
+}
+_MOST_PHRASES = 2**26  # bytes in memory
+_MERGE = "merge it into its base (PEFT's merge_and_unload) and train masks on the result: docs/adapters.md"
 
 
 def load_adapter(folder: str | Path) -> Adapter:
@@ -64,7 +66,8 @@ def load_adapter(folder: str | Path) -> Adapter:
         CheckpointError: one sentence that names the file at fault and what to do.
     """
     folder = Path(folder).expanduser()
-    _check_there(folder, ADAPTER_CONFIG, WEIGHTS_FILE, RECORD_FILE)
+    _check_ours(folder)
+    _check_there(folder, ADAPTER_CONFIG, WEIGHTS_FILE)
     record = read_json(folder / RECORD_FILE)
     plain = record.get("stage") == "sft"
     if not plain:
@@ -73,7 +76,9 @@ def load_adapter(folder: str | Path) -> Adapter:
         found = f"stage {record.get('stage')!r} and mode {record.get('mode')!r}"
         rule = "stage must be 'adapter' and mode gated or merged, or 'sft' and merged"
         raise CheckpointError(f"{folder / RECORD_FILE}: {rule}, got {found}")
-    layers = _layers(folder / WEIGHTS_FILE, _scale(folder / ADAPTER_CONFIG))
+    config = read_json(folder / ADAPTER_CONFIG)
+    layers = _layers(folder / WEIGHTS_FILE, _scale(config, folder / ADAPTER_CONFIG))
+    _check_targets(config, layers, folder)
     masks, head = (torch.zeros(0, 0), None) if plain else _masks(folder / MASKS_FILE)
     adapter = Adapter(
         name=folder.resolve().name,
@@ -88,20 +93,31 @@ def load_adapter(folder: str | Path) -> Adapter:
     return adapter
 
 
+def _check_ours(folder: Path) -> None:
+    """Raise CheckpointError for an adapter without masks, or one in a form that is not read."""
+    if (folder / ADAPTER_CONFIG).is_file() and not (folder / RECORD_FILE).is_file():
+        raise CheckpointError(f"{folder} is a plain LoRA adapter of PEFT, without masks ({RECORD_FILE}): {_MERGE}")
+    pickled = (folder / WEIGHTS_FILE).with_suffix(".bin")
+    if pickled.is_file() and not (folder / WEIGHTS_FILE).is_file():
+        raise CheckpointError(f"{pickled} is a pickle, which may hold code: save the adapter as safetensors")
+
+
 def _check_there(folder: Path, *files: str) -> None:
     for file in files:
         if not (folder / file).is_file():
             raise CheckpointError(f"{folder / file} is missing: an adapter's folder needs it, so copy it there")
 
 
-def _scale(path: Path) -> float:
+def _scale(config: dict[str, Any], path: Path) -> float:
     """alpha / rank, by PEFT's config, which must ask for nothing but A and B."""
-    config = read_json(path)
-    if config.get("peft_type") != "LORA":
-        raise CheckpointError(f"{path}: peft_type must be 'LORA', got {config.get('peft_type')!r}")
-    for name, plain in _PLAIN.items():
-        if (config.get(name) or plain) != plain:
-            raise CheckpointError(f"{path}: {name} must be {plain!r}, got {config[name]!r}; train without it")
+    for name, value in config.items():
+        allowed = _ALLOWED.get(name, ())
+        unused = name != "peft_type" and (value is None or value is False or value in ({}, [], ""))
+        if name not in _FREE and not unused and not any(value is one or value == one != True for one in allowed):  # noqa: E712
+            fits = f"must be {' or '.join(map(repr, allowed))}" if allowed else "is not supported"
+            raise CheckpointError(f"{path}: {name} {fits}, got {value!r}: {_MERGE}")
+    if "peft_type" not in config:
+        raise CheckpointError(f"{path}: peft_type must be 'LORA', got None")
     rank, alpha = config.get("r"), config.get("lora_alpha")
     if not isinstance(rank, int) or rank < 1 or not isinstance(alpha, int | float):
         raise CheckpointError(f"{path}: r must be >= 1 and lora_alpha a number, got {rank!r} and {alpha!r}")
@@ -112,8 +128,8 @@ def _layers(path: Path, scale: float) -> tuple[Mapping[str, LowRank], ...]:
     weights: dict[tuple[int, str], dict[str, torch.Tensor]] = {}
     for key, weight in _tensors(path).items():
         match = _KEY.fullmatch(key)
-        if match is None or LINEARS.get(match[3]) != match[2]:
-            raise CheckpointError(f"{path} holds {key}, which is no LoRA weight of {', '.join(LINEARS)}: remove it")
+        if match is None or LINEARS.get(match[3]) != match[2] or "_orig_mod" in key or len(match[1]) > 5:
+            raise CheckpointError(f"{path} holds {key}, which is no LoRA weight of {', '.join(LINEARS)}: {_why(key)}")
         weights.setdefault((int(match[1]), match[3]), {})[match[4]] = weight
     if not weights:
         raise CheckpointError(f"{path} holds no LoRA weights: save the trained adapter again")
@@ -129,6 +145,28 @@ def _layers(path: Path, scale: float) -> tuple[Mapping[str, LowRank], ...]:
             )
         layers[number][name] = LowRank(pair["A"], pair["B"], scale)
     return tuple(layers)
+
+
+def _why(key: str) -> str:
+    """What to do about a weight that is none of ours."""
+    if "_orig_mod" in key:
+        return "it comes from a compiled model, so save the one behind it (model._orig_mod)"
+    if "embed_tokens" in key or "lm_head" in key:
+        return f"the vocabulary was enlarged or trained, so {_MERGE}"
+    return _MERGE
+
+
+def _check_targets(config: dict[str, Any], layers: Sequence[Mapping[str, LowRank]], folder: Path) -> None:
+    """Raise CheckpointError where PEFT would not apply all of the weights."""
+    place, numbers, names = folder / ADAPTER_CONFIG, config.get("layers_to_transform"), config.get("target_modules")
+    if numbers is not None:
+        wanted = {numbers} if isinstance(numbers, int) else set(numbers)
+        if wanted != {number for number, layer in enumerate(layers) if layer}:
+            raise CheckpointError(f"{place}: layers_to_transform names other layers than {WEIGHTS_FILE} has: {_MERGE}")
+    if isinstance(names, list):
+        others = {name for layer in layers for name in layer} - {str(name).rpartition(".")[2] for name in names}
+        if others:
+            raise CheckpointError(f"{place}: target_modules lacks {min(others)}, which {WEIGHTS_FILE} has: {_MERGE}")
 
 
 def _masks(path: Path) -> tuple[torch.Tensor, HeadWeights | None]:
@@ -169,7 +207,11 @@ def read_phrases(path: Path) -> Phrases:
     Raises:
         CheckpointError: one sentence that names the file.
     """
-    with failing(f"{path} is broken", AGAIN, OSError, ValueError, zipfile.BadZipFile), np.load(path) as columns:
+    kinds = (OSError, ValueError, zipfile.BadZipFile)
+    with failing(f"{path} is broken", AGAIN, *kinds), zipfile.ZipFile(path) as packed:
+        if sum(part.file_size for part in packed.infolist()) > _MOST_PHRASES:
+            raise CheckpointError(f"{path} holds more than {_MOST_PHRASES:,} bytes of phrases: count them again")
+    with failing(f"{path} is broken", AGAIN, *kinds), np.load(path) as columns:
         found = {name: columns[name] for name in columns.files}
     count = len(found.get("token_ids", ()))
     wanted = {"runs": (count, LONGEST), "token_ids": (count,), "shares": (count,), "seen": (count,)}
@@ -198,6 +240,7 @@ def find_base(
     Raises:
         CheckpointError: one sentence: it cannot be read, or its weights are others and `allow_other_base` is False.
     """
+    _check_ours(folder)
     source = base or adapter_base(folder)
     if source is None:
         raise CheckpointError(f"{folder / RECORD_FILE} names no base: give it with --base")

@@ -33,7 +33,15 @@ from mars.chat import (
 from mars.checkpoint.adapter import find_base, is_adapter, load_adapter, merge
 from mars.checkpoint.errors import CheckpointError, Progress
 from mars.checkpoint.sources import RECORD_FILE, locate
-from mars.checkpoint.weights import held_as, load_model, load_tokenizer, read_config, read_json, shared_model
+from mars.checkpoint.weights import (
+    count_weights,
+    held_as,
+    load_model,
+    load_tokenizer,
+    read_config,
+    read_json,
+    shared_model,
+)
 from mars.config import DEFAULT_BLOCK_SIZE, DEVICES, DTYPES, DecodingSettings
 from mars.control import Control
 from mars.decoders import Needs
@@ -196,7 +204,7 @@ def _load(
         mask_token_id = tokenizer.get_vocab().get(MASK_TOKEN)
         known["mask_token_id"] = mask_token_id if mask_training(record, model_type, name)[0] else None
         known["diffusion_mask_id"] = mask_token_id if by_block_diffusion(record, name) else None
-    compact, quantised = _weights(model.config) > SMALL, kind == torch.int8
+    compact, quantised = count_weights(model.config) > SMALL, kind == torch.int8
     try:
         engine = ModelEngine(model, **known, invariant=invariant, compact=compact, quantised=quantised)
     except ValueError as error:
@@ -241,7 +249,7 @@ def choose_dtype(dtype: str, device: torch.device, config: PreTrainedConfig | No
     if dtype == "auto":
         if device.type == "cuda":
             return torch.bfloat16
-        if config is None or _weights(config) <= SMALL:
+        if config is None or count_weights(config) <= SMALL:
             return torch.float32
         dtype = os.environ.get("MARS_CPU_DTYPE") or "auto"
     if dtype == "auto":
@@ -262,15 +270,6 @@ def _fills_tiles(config: PreTrainedConfig | None) -> bool:
     size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     sizes = config.hidden_size, config.intermediate_size, size * config.num_key_value_heads
     return all(number % 32 == 0 for number in sizes)
-
-
-def _weights(config: PreTrainedConfig) -> int:
-    """About how many weights a Qwen2 or Llama has: those of its matrices."""
-    hidden, heads = config.hidden_size, config.num_attention_heads
-    size = getattr(config, "head_dim", None) or hidden // heads
-    attention = 2 * (heads + config.num_key_value_heads) * size * hidden
-    layer = attention + 3 * hidden * config.intermediate_size
-    return int(config.num_hidden_layers * layer + (1 if config.tie_word_embeddings else 2) * config.vocab_size * hidden)
 
 
 def read_record(folder: Path) -> dict[str, Any]:

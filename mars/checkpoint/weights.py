@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,7 @@ MODELS: dict[str, tuple[type[PreTrainedConfig], type[PreTrainedModel]]] = {
 Stamp = tuple[tuple[str, int, int], ...]
 """Name, size and time of change of each file: while they stand, nothing needs to be read again."""
 AGAIN = "copy or download it again"
+_MOST_LAYERS = 10_000
 _HEAD, _EMBEDDING = "lm_head.weight", "model.embed_tokens.weight"
 _models: weakref.WeakValueDictionary[object, PreTrainedModel] = weakref.WeakValueDictionary()
 _loading = threading.Lock()
@@ -67,13 +69,26 @@ def read_config(folder: Path) -> tuple[str, PreTrainedConfig]:
         raise CheckpointError(
             f"{path}: model_type must be one of {', '.join(MODELS)}, got {model_type!r}; use such a model"
         )
-    foreign = ("model_type", "architectures", "auto_map")
-    kinds = (StrictDataclassError, ValueError, TypeError, KeyError, AttributeError)
+    foreign = ("model_type", "architectures", "auto_map", "num_labels", "id2label", "label2id")
+    kinds = (StrictDataclassError, ValueError, TypeError, KeyError, AttributeError, ArithmeticError)
     with failing(f"{path} describes no {model_type} model", "download it again", *kinds):
+        if not 0 < int(data.get("num_hidden_layers", 1)) <= _MOST_LAYERS:  # a list as long is made of it
+            raise ValueError(f"num_hidden_layers must be from 1 to {_MOST_LAYERS}")
         config = MODELS[model_type][0].from_dict({key: value for key, value in data.items() if key not in foreign})
+        if count_weights(config) < 1:
+            raise ValueError("a size in it is not above 0")
     if set(getattr(config, "layer_types", None) or ()) - {"full_attention"}:
         raise CheckpointError(f"{path}: only full attention is supported; set use_sliding_window to false")
     return model_type, config
+
+
+def count_weights(config: PreTrainedConfig) -> int:
+    """About how many weights a Qwen2 or Llama has: those of its matrices."""
+    hidden, heads = config.hidden_size, config.num_attention_heads
+    size = getattr(config, "head_dim", None) or hidden // heads
+    attention = 2 * (heads + config.num_key_value_heads) * size * hidden
+    layer = attention + 3 * hidden * config.intermediate_size
+    return int(config.num_hidden_layers * layer + (1 if config.tie_word_embeddings else 2) * config.vocab_size * hidden)
 
 
 def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
@@ -99,9 +114,7 @@ def load_model(folder: Path, model_type: str, config: PreTrainedConfig, dtype: t
         raise CheckpointError(
             f"{folder} has no *.safetensors: download the weights, or save them with safe serialization"
         )
-    for file in files:
-        with failing(f"{file} is broken", AGAIN, SafetensorError, OSError), safe_open(file, framework="pt"):
-            pass
+    _check_files(folder, files, count_weights(config))
     kinds = (OSError, ValueError, RuntimeError, KeyError, SafetensorError)
     with failing(f"the weights in {folder} do not load", "download them again", *kinds), quiet():
         model, report = MODELS[model_type][1].from_pretrained(
@@ -116,6 +129,29 @@ def load_model(folder: Path, model_type: str, config: PreTrainedConfig, dtype: t
         )
     _check_complete(files[0], report)
     return model
+
+
+def _check_files(folder: Path, files: Sequence[Path], wanted: int) -> None:
+    """Raise CheckpointError where what would be loaded is not what `folder_fingerprint` reads, or far too little."""
+    places: dict[str, Path] = {}
+    there = 0
+    for file in files:
+        with failing(f"{file} is broken", AGAIN, SafetensorError, OSError), safe_open(file, framework="pt") as opened:
+            for name in opened.keys():  # noqa: SIM118 - it is no mapping
+                if name in places:
+                    raise CheckpointError(f"{file} and {places[name].name} both hold {name}: leave one of them there")
+                places[name] = file
+                there += math.prod(opened.get_slice(name).get_shape())
+    index = folder / "model.safetensors.index.json"
+    if index.is_file():
+        named = read_json(index).get("weight_map")
+        known = {file.name for file in files}
+        if not isinstance(named, dict) or not known.issuperset(map(str, named.values())):
+            raise CheckpointError(f"{index} names other files than the *.safetensors beside it: {AGAIN}")
+    if wanted > 2 * there:
+        raise CheckpointError(
+            f"{folder / 'config.json'} describes {wanted:,} weights, the files have {there:,}: download both again"
+        )
 
 
 def shared_model(

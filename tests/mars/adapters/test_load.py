@@ -13,7 +13,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from mars.checkpoint.adapter import PHRASES_FILE, load_adapter, write_phrases
+from mars.checkpoint.adapter import PHRASES_FILE, find_base, load_adapter, write_phrases
 from mars.checkpoint.errors import CheckpointError
 from mars.engine.adapter import LINEARS
 from mars.phrases import Next, Phrases
@@ -69,7 +69,7 @@ def test_ranks_may_be_stabilised(folder: Path) -> None:
     assert load_adapter(folder).layers[0]["q_proj"].scale == 4.0
 
 
-@pytest.mark.parametrize("file", ["adapter_config.json", "adapter_model.safetensors", "masks.safetensors", "mars.json"])
+@pytest.mark.parametrize("file", ["adapter_config.json", "adapter_model.safetensors", "masks.safetensors"])
 def test_missing_files(folder: Path, file: str) -> None:
     (folder / file).unlink()
     with pytest.raises(CheckpointError, match=rf"{file} is missing: an adapter's folder needs it, so copy it there$"):
@@ -105,10 +105,20 @@ def test_a_file_without_phrases_is_refused(folder: Path, columns: dict[str, Any]
 
 
 CONFIGS = [
-    ({"peft_type": "IA3"}, r"peft_type must be 'LORA', got 'IA3'$"),
-    ({"use_dora": True}, r"use_dora must be False, got True; train without it$"),
-    ({"bias": "all"}, r"bias must be 'none', got 'all'; train without it$"),
-    ({"rank_pattern": {"q_proj": 8}}, r"rank_pattern must be {}, got {'q_proj': 8}; train without it$"),
+    ({"peft_type": "IA3"}, r"peft_type must be 'LORA', got 'IA3': merge it"),
+    ({"use_dora": True}, r"use_dora is not supported, got True: merge it"),
+    ({"bias": "all"}, r"bias must be 'none', got 'all': merge it"),
+    ({"rank_pattern": {"q_proj": 8}}, r"rank_pattern is not supported, got {'q_proj': 8}: merge it"),
+    *(
+        ({"init_lora_weights": start}, rf"init_lora_weights must be .*, got '{start}': merge it")
+        for start in ("pissa", "pissa_niter_4", "olora", "corda", "loftq", "lora_ga")
+    ),
+    ({"use_later": True}, r"use_later is not supported, got True: merge it"),
+    ({"fan_in_fan_out": True}, r"fan_in_fan_out is not supported, got True"),
+    ({"modules_to_save": ["lm_head"]}, r"modules_to_save is not supported, got \['lm_head'\]: merge it"),
+    ({"exclude_modules": ["q_proj"]}, r"exclude_modules is not supported"),
+    ({"layers_to_transform": [0]}, r"layers_to_transform names other layers"),
+    ({"target_modules": ["q_proj"]}, r"target_modules lacks"),
     ({"r": 0}, r"r must be >= 1 and lora_alpha a number, got 0 and 8$"),
 ]
 
@@ -117,6 +127,31 @@ CONFIGS = [
 def test_what_our_engine_does_not_apply_is_refused(folder: Path, values: dict[str, Any], sentence: str) -> None:
     change(folder / "adapter_config.json", **values)
     with pytest.raises(CheckpointError, match=sentence):
+        load_adapter(folder)
+
+
+@pytest.mark.parametrize("start", [True, False, "gaussian", "eva", "orthogonal", "mica"])
+def test_starts_that_leave_the_base_load(folder: Path, start: Any) -> None:
+    change(folder / "adapter_config.json", init_lora_weights=start, use_later=False, layers_to_transform=[0, 1, 2])
+    assert len(load_adapter(folder).layers) == 3
+
+
+def test_a_plain_adapter_is_called_so(folder: Path) -> None:
+    (folder / "mars.json").unlink()
+    for read in (load_adapter, find_base):
+        with pytest.raises(CheckpointError, match=r"is a plain LoRA adapter of PEFT, .* merge_and_unload"):
+            read(folder)
+
+
+def test_a_pickle_is_not_read(folder: Path) -> None:
+    (folder / "adapter_model.safetensors").rename(folder / "adapter_model.bin")
+    with pytest.raises(CheckpointError, match="is a pickle, which may hold code: save the adapter as safetensors"):
+        load_adapter(folder)
+
+
+def test_packed_phrases_are_bounded(folder: Path) -> None:
+    np.savez_compressed(folder / PHRASES_FILE, runs=np.zeros((2**23, 4), np.int32))
+    with pytest.raises(CheckpointError, match="bytes of phrases"):
         load_adapter(folder)
 
 
@@ -141,6 +176,9 @@ TENSORS: list[tuple[str, dict[str, torch.Tensor | None], str]] = [
     ("adapter_model", {WEIGHT: None}, r"lacks lora_A of q_proj in layer 0: save it again$"),
     ("adapter_model", {WEIGHT: torch.zeros(5, 32)}, r"must be \[rank, in\] and \[out, rank\], got \[5, 32\] and"),
     ("adapter_model", {"lm_head.weight": torch.zeros(2)}, r"holds lm_head.weight, which is no LoRA weight of q_proj"),
+    ("adapter_model", {WEIGHT.replace(".0.", ".100000000."): torch.zeros(4, 32)}, r"is no LoRA weight .*: merge it"),
+    ("adapter_model", {WEIGHT.replace("self", "_orig_mod.self"): torch.zeros(4, 32)}, "comes from a compiled model"),
+    ("adapter_model", {"base_model.model.model.embed_tokens.weight": torch.zeros(2)}, "vocabulary was enlarged"),
     ("masks", {"mask_embeddings": None}, r"mask_embeddings must be \[masks, hidden size\], got none$"),
     ("masks", {"mask_embeddings": torch.zeros(0, 4)}, r"mask_embeddings must be .*, got \[0, 4\]$"),
     ("masks", {"head.up": None}, r"must be \[hidden, 64\] and \[32, hidden\], got None and \[32, 24\]$"),

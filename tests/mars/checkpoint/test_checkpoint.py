@@ -340,3 +340,44 @@ def test_the_dtype_of_large_models_on_a_cpu_is_measured(monkeypatch: pytest.Monk
     with pytest.raises(CheckpointError, match="dtype must be one of auto, float32, bfloat16, int8, got 'float16'"):
         choose_dtype("auto", cpu, large)
     assert isinstance(bfloat16_is_faster(torch.get_num_threads()), bool)
+
+
+@pytest.mark.parametrize("name", ["other.bin", "../x.safetensors", "absent.safetensors"])
+def test_an_index_names_local_safetensors_only(tiny_folder: Path, tmp_path: Path, name: str) -> None:
+    folder = Path(shutil.copytree(tiny_folder, tmp_path / "mine"))
+    index = {"metadata": {}, "weight_map": {"model.norm.weight": name}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    with pytest.raises(CheckpointError, match="names other files than the"):
+        load_checkpoint(folder)
+
+
+def test_a_weight_is_in_one_file(tiny_folder: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(tiny_folder, tmp_path / "mine"))
+    shutil.copy(folder / "model.safetensors", folder / "z.safetensors")
+    with pytest.raises(CheckpointError, match="both hold"):
+        load_checkpoint(folder)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "says"),
+    [
+        ("num_hidden_layers", 10**9, "num_hidden_layers must be from 1 to"),
+        ("num_hidden_layers", 9999, "describes"),
+        ("vocab_size", 10**10, "describes"),
+        ("num_attention_heads", 0, "describes no qwen2 model"),
+        ("hidden_size", 0, "describes no qwen2 model"),
+    ],
+)
+def test_sizes_are_checked_before_memory(tiny_folder: Path, tmp_path: Path, key: str, value: int, says: str) -> None:
+    folder = Path(shutil.copytree(tiny_folder, tmp_path / "mine"))
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, key: value, "layer_types": None}))
+    with pytest.raises(CheckpointError, match=says):
+        load_checkpoint(folder)
+
+
+def test_labels_take_no_memory(tiny_folder: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(tiny_folder, tmp_path / "mine"))
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "num_labels": 10**8}))
+    assert len(load_checkpoint(folder).engine.config.id2label) == 2
