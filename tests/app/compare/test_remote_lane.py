@@ -23,6 +23,7 @@ from mars.decoding import DECODERS
 from mars.metrics import output_ids
 from mars.serve import Limits, remote
 from mars.serve.async_service import AsyncService, Served
+from mars.serve.guard import Callers
 from mars.serve.metrics import Metrics
 from mars.serve.routes import LoadedModels, build
 
@@ -44,7 +45,7 @@ def client(here: Checkpoint) -> Iterator[TestClient]:
     metrics = Metrics()
     service = AsyncService(here, metrics)
     app = build(
-        LoadedModels({"there": Served(name="there", checkpoint=here, service=service)}), Limits(), None, metrics
+        LoadedModels({"there": Served(name="there", checkpoint=here, service=service)}), Limits(), Callers(), metrics
     )
     with TestClient(app) as asking:
         yield asking

@@ -54,11 +54,10 @@ def test_replicas_get_absolute_paths_and_the_names_of_the_hub(
 ) -> None:
     """They run in another folder than the command."""
     monkeypatch.chdir(tmp_path)
-    for name in ("adapter", "base", "runs"):
+    for name in ("adapter", "base"):
         (tmp_path / name).mkdir()
-    found = deployed("--checkpoint", "adapter", "--base", "base", "--runs", "runs")
+    found = deployed("--checkpoint", "adapter", "--base", "base")
     assert (found.checkpoint, found.base) == (str(tmp_path / "adapter"), str(tmp_path / "base"))
-    assert found.runs == tmp_path / "runs"
     found = deployed("--checkpoint", "Qwen/Qwen2.5-0.5B", "--base", "smollm2")
     assert (found.checkpoint, found.base) == ("Qwen/Qwen2.5-0.5B", "smollm2")
     assert deployed("--checkpoint", "adapter").base is None
