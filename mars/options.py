@@ -51,10 +51,7 @@ def add_device_options(parser: argparse.ArgumentParser, *, dtype: bool = True) -
     """Add --device and, unless told otherwise, --dtype."""
     parser.add_argument("--device", default="auto", choices=DEVICES, help="default: CUDA where there is one")
     if dtype:
-        about = (
-            "default: bfloat16 on CUDA, and on a CPU that is measured to be faster with it; tiny models float32. int8 "
-            "rounds weights and activations to 8 bits on a CPU: faster for few rows, and another model"
-        )
+        about = "default: bfloat16 on CUDA, and on a CPU with kernels for it (AVX2 or more); tiny models float32"
         parser.add_argument("--dtype", default="auto", choices=("auto", *DTYPES), help=about)
 
 

@@ -33,15 +33,7 @@ from mars.chat import (
 from mars.checkpoint.adapter import find_base, is_adapter, load_adapter, merge
 from mars.checkpoint.errors import CheckpointError, Progress
 from mars.checkpoint.sources import RECORD_FILE, locate
-from mars.checkpoint.weights import (
-    count_weights,
-    held_as,
-    load_model,
-    load_tokenizer,
-    read_config,
-    read_json,
-    shared_model,
-)
+from mars.checkpoint.weights import count_weights, load_model, load_tokenizer, read_config, read_json, shared_model
 from mars.config import DEFAULT_BLOCK_SIZE, DEVICES, DTYPES, DecodingSettings
 from mars.control import Control
 from mars.decoders import Needs
@@ -50,7 +42,6 @@ from mars.decoding.service import Stream, service_of
 from mars.engine import Engine, ModelEngine
 from mars.engine.adapter import Adapter
 from mars.engine.linear import bfloat16_is_faster
-from mars.engine.quantised import missing
 from mars.engine.workers import release
 
 __all__ = ["Checkpoint", "CheckpointError", "load_checkpoint"]
@@ -148,8 +139,8 @@ def load_checkpoint(
 ) -> Checkpoint:
     """Load a folder, a Hub id, a GGUF file, a named base or the folder of an adapter (mars/checkpoint/sources.py).
 
-    `dtype` is auto, float32, bfloat16 or int8 (`choose_dtype`). `device` is auto, cpu or cuda; auto is CUDA where there
-    is one. `base` is the source of an adapter's base, by default the one it was trained on; one with other weights is
+    `dtype` is auto, float32 or bfloat16 (`choose_dtype`). `device` is auto, cpu or cuda; auto is CUDA where there is
+    one. `base` is the source of an adapter's base, by default the one it was trained on; one with other weights is
     refused without `allow_other_base`. `invariant` is that of `ModelEngine`. `progress` reports how far it is.
 
     Checkpoints with the same weights, dtype and device share one `engine.model` as long as one of them is there: it is
@@ -197,16 +188,16 @@ def _load(
     else:
         model = load_model(home, model_type, config, torch.float32)
         merge(model, tokenizer, adapter)
-        model = model.to(place, held_as(kind))
+        model = model.to(place, kind)
     if adapter is not None and adapter.gated:
         known["adapter"] = adapter
     else:
         mask_token_id = tokenizer.get_vocab().get(MASK_TOKEN)
         known["mask_token_id"] = mask_token_id if mask_training(record, model_type, name)[0] else None
         known["diffusion_mask_id"] = mask_token_id if by_block_diffusion(record, name) else None
-    compact, quantised = count_weights(model.config) > SMALL, kind == torch.int8
+    compact = count_weights(model.config) > SMALL
     try:
-        engine = ModelEngine(model, **known, invariant=invariant, compact=compact, quantised=quantised)
+        engine = ModelEngine(model, **known, invariant=invariant, compact=compact)
     except ValueError as error:
         raise CheckpointError(str(error)) from error
     return engine, tokenizer
@@ -238,7 +229,7 @@ def choose_device(device: str) -> torch.device:
 
 
 def choose_dtype(dtype: str, device: torch.device, config: PreTrainedConfig | None = None) -> torch.dtype:
-    """The dtype that auto, float32, bfloat16 or int8 stands for on `device`, for a model of this architecture.
+    """The dtype that auto, float32 or bfloat16 stands for on `device`, for a model of this architecture.
 
     auto is bfloat16 on CUDA. On the CPU it is the one in which packed products are measured to take less time, or what
     the environment variable MARS_CPU_DTYPE says; float32 for models of up to 2**24 weights, and without `config`.
@@ -257,8 +248,6 @@ def choose_dtype(dtype: str, device: torch.device, config: PreTrainedConfig | No
         return torch.bfloat16 if faster else torch.float32
     if dtype not in DTYPES:
         raise CheckpointError(f"dtype must be one of auto, {', '.join(DTYPES)}, got {dtype!r}")
-    if dtype == "int8" and (reason := missing(device, torch.bfloat16)):
-        raise CheckpointError(reason)
     found: torch.dtype = getattr(torch, dtype)
     return found
 

@@ -102,11 +102,6 @@ def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
         return PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
 
 
-def held_as(dtype: torch.dtype) -> torch.dtype:
-    """The dtype in which weights are loaded: 8 bits are rounded from bfloat16 when the layers are laid out."""
-    return torch.bfloat16 if dtype == torch.int8 else dtype
-
-
 def load_model(folder: Path, model_type: str, config: PreTrainedConfig, dtype: torch.dtype) -> PreTrainedModel:
     """The model with every weight from the folder's safetensors files, on the CPU."""
     files = sorted(folder.glob("*.safetensors"))
@@ -120,7 +115,7 @@ def load_model(folder: Path, model_type: str, config: PreTrainedConfig, dtype: t
         model, report = MODELS[model_type][1].from_pretrained(
             folder,
             config=config,
-            dtype=held_as(dtype),
+            dtype=dtype,
             attn_implementation="sdpa",
             local_files_only=True,
             use_safetensors=True,

@@ -22,7 +22,6 @@ from mars.engine import kernels
 from mars.engine.adapter import LowRank
 from mars.engine.heads import attend, head_kind, place
 from mars.engine.memory import Access
-from mars.engine.quantised import Rounded, Steps
 from mars.engine.window import Window
 from mars.engine.workers import openmp
 
@@ -111,25 +110,6 @@ class Compiled:
         self._heads, self._shared, self._size = heads, shared, size
         self._dtype, self._kind, self._epsilon = dtype, kernels.KINDS[dtype], np.float32(epsilon)
         self._head_kind = head_kind(size, dtype)
-
-    @property
-    def steps(self) -> Steps:
-        """The steps before and behind a product in 8 bits."""
-        return self._rounded, self._scaled
-
-    def _rounded(self, x_NI: torch.Tensor) -> Rounded:
-        count, size = x_NI.shape
-        whole_NI, scales_N = torch.empty(count, size, dtype=torch.int8), torch.empty(count)
-        addresses = x_NI.data_ptr(), whole_NI.data_ptr(), scales_N.data_ptr()
-        _run(kernels.rounded, kernels.KINDS[x_NI.dtype], count, 4 * count * size, *addresses, size)
-        return whole_NI, scales_N
-
-    def _scaled(self, sums_NO: torch.Tensor, scales_N: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-        count, size = sums_NO.shape
-        found_NO = torch.empty(count, size, dtype=dtype)
-        addresses = sums_NO.data_ptr(), scales_N.data_ptr(), found_NO.data_ptr()
-        _run(kernels.scaled, kernels.KINDS[dtype], count, count * size, *addresses, size)
-        return found_NO
 
     def seen(self, window: Window, access: Access) -> Seen:
         """That of the columns that `access` says are computed."""

@@ -23,7 +23,6 @@ from mars.engine.conditional import ConditionalHead, States
 from mars.engine.graphs import Runner, Runners
 from mars.engine.memory import Memory, Model
 from mars.engine.network import Network, supports
-from mars.engine.quantised import missing
 from mars.engine.transformer import Transformer
 from mars.engine.window import Window
 from mars.phrases import Phrases
@@ -164,11 +163,10 @@ class ModelEngine:
     exact decoding writes what one token at a time would even where two tokens are nearly equally probable; None means
     for bfloat16 on a CPU. Without a cache (`open`) passes are never invariant. `compact` keeps, on a CPU, only the
     packed weights of the layers; those of the modules come back when `model` or passes without a cache want them.
-    `quantised` rounds weights to 8 bits, and in each product what is multiplied with them: it is another model.
 
     Raises:
         ValueError: one sentence: the adapter does not fit the model, is not gated, or the model has masks of its own;
-            or invariant passes or 8 bits are asked for that cannot be had.
+            or invariant passes are asked for that cannot be had.
     """
 
     def __init__(
@@ -183,7 +181,6 @@ class ModelEngine:
         adapter: Adapter | None = None,
         invariant: bool | None = None,
         compact: bool = False,
-        quantised: bool = False,
     ):
         self._given = model
         self.mask_token_id = mask_token_id
@@ -196,11 +193,7 @@ class ModelEngine:
         never = mask_token_id if diffusion_mask_id is None else diffusion_mask_id
         self._transformer = Transformer(model.eval(), never)
         self.invariant = choose_invariant(invariant, model)
-        if quantised and (reason := missing(model.device, model.dtype)):
-            raise ValueError(reason)
-        if quantised and not supports(model):
-            raise ValueError(f"int8 is for plain Qwen2 and Llama, got {type(model).__name__}")
-        layout = {"steady": self.invariant, "compact": compact, "quantised": quantised}
+        layout = {"steady": self.invariant, "compact": compact}
         self._network = Network.on(model, never, **layout) if supports(model) else None
         self._model: Model = self._network or self._transformer
         self._base = self._transformer, self._model

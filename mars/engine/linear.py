@@ -15,7 +15,6 @@ import torch
 from torch.nn import functional
 
 from mars.engine.projection import Projection
-from mars.engine.quantised import Quantised, Steps
 
 # Measured on two Zen 4 cores: below this many multiplications oneDNN's call costs more than its kernel saves, and one
 # row is a matrix-vector product, which MKL does best while the weights are in a cache. Above, oneDNN is 2 to 4 times as
@@ -135,32 +134,23 @@ def projection(
     *,
     pack: bool,
     steady: bool,
-    steps: Steps | None = None,
 ) -> Projection:
-    """The fastest product of these kinds: by our own kernels if it is steady, in bfloat16 and the CPU can; or `Linear`.
-
-    With `steps`, those of `Quantised`, it is in 8 bits.
-    """
-    if (steady or not _has_onednn(weight_OI)) and (own := own_product(weight_OI, bias_O, steps)) is not None:
+    """The fastest product of these kinds: by our own kernels if it is steady and the CPU has them; or `Linear`."""
+    if (steady or not _has_onednn(weight_OI)) and (own := own_product(weight_OI, bias_O)) is not None:
         return own
-    if steps is not None:
-        return Quantised(weight_OI, bias_O, steps)
     return Linear(weight_OI, bias_O, pack=pack, steady=steady)
 
 
-def own_product(
-    weight_OI: torch.Tensor, bias_O: torch.Tensor | None = None, steps: Steps | None = None
-) -> Projection | None:
+def own_product(weight_OI: torch.Tensor, bias_O: torch.Tensor | None = None) -> Projection | None:
     """The product by kernels of our own; None where there are none for this CPU or these weights."""
     if weight_OI.dtype != torch.bfloat16 or weight_OI.device.type != "cpu" or find_spec("numba") is None:
         return None
     from mars.engine.tile_layout import fits  # numba takes half a second to import
     from mars.engine.tiles import Tiled, kind_of_products
 
-    quantised = steps is not None
-    if not fits(weight_OI, quantised=quantised) or kind_of_products(quantised=quantised) is None:
+    if not fits(weight_OI) or kind_of_products() is None:
         return None
-    return Tiled(weight_OI, bias_O, steps)
+    return Tiled(weight_OI, bias_O)
 
 
 def steady_rows(
@@ -216,12 +206,11 @@ class Head:
     Logits of bfloat16 stand up to 1/8 apart: rounded so coarsely, tokens that are nearly equally probable are tied. The
     product is therefore summed to float32: with a float32 copy of the weights where they are few (`copy`), else where
     the device or our own kernels can do it. oneDNN's bfloat16 kernels round what they write, and a float32 copy of a
-    large vocabulary takes twice as long to read. There, and in 8 bits, the CANDIDATES most probable tokens get logits
+    large vocabulary takes twice as long to read. There the CANDIDATES most probable tokens get logits
     from a second, float32 sum of the same weights; the logits of all others stay rounded to bfloat16, half a step off
     at most. Rounding keeps the order, so the most probable token is among the candidates unless more than CANDIDATES
     tokens round to the highest logit.
-    `pack` and `steady` are those of `Linear`; what is refined is always packed. With `steps`, those of `Quantised`, its
-    first sum is in 8 bits.
+    `pack` and `steady` are those of `Linear`; what is refined is always packed.
     """
 
     def __init__(
@@ -232,7 +221,6 @@ class Head:
         copy: bool,
         pack: bool = False,
         steady: bool = False,
-        steps: Steps | None = None,
     ):
         coarse = weight_OI.dtype in _COARSE
         on_cpu = weight_OI.device.type == "cpu"
@@ -243,8 +231,8 @@ class Head:
         self._product: Projection | None = None
         self._sums: Product | None = None
         if self._refines:
-            self._product = projection(weight_OI, None, pack=True, steady=steady, steps=steps)
-            self._sums = self._product.sums if steps is None else None
+            self._product = projection(weight_OI, None, pack=True, steady=steady)
+            self._sums = self._product.sums
         elif not coarse or on_cpu:
             self._plain_OI = weight_OI.float() if coarse else weight_OI
             self._product = Linear(self._plain_OI, self._bias, pack=pack, steady=steady)

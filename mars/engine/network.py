@@ -26,7 +26,6 @@ from mars.engine.gated import PRODUCTS, Gate, Gated, adapted_product, add_produc
 from mars.engine.linear import Head, projection
 from mars.engine.memory import Access
 from mars.engine.projection import Projection
-from mars.engine.quantised import Steps, rounded, scaled
 from mars.engine.window import Columns, Window
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 # A model of up to so many weights is worth a second copy of them that is laid out for its products, and a float32 copy
 # of its vocabulary. A larger one is packed in bfloat16, or where the plain copy goes (`compact`).
 _COPIED_WEIGHTS = 2**26
-_laid_out: weakref.WeakKeyDictionary[PreTrainedModel, tuple[tuple[int, bool, bool], Any]] = weakref.WeakKeyDictionary()
+_laid_out: weakref.WeakKeyDictionary[PreTrainedModel, tuple[tuple[int, bool], Any]] = weakref.WeakKeyDictionary()
 _laying_out = threading.RLock()
 _CHANGING_ROPES = {"dynamic", "longrope"}  # whose rotations depend on the length of the text
 
@@ -101,8 +100,7 @@ class Network:
     `steady` gives a column the same logits, bit for bit, whatever columns and rows share its pass: on a CPU only, where
     products are by our own kernels, or were compared (`steady_rows`) with the number of threads that torch has now, and
     all else is compiled (mars/engine/compiled.py; fused.py where all weights are in tiles). `compact` packs all layers
-    and sheds the plain weights. `quantised` rounds weights, and what is multiplied with them, to 8 bits
-    (mars/engine/quantised.py).
+    and sheds the plain weights.
     """
 
     lean = True
@@ -115,19 +113,18 @@ class Network:
         *,
         steady: bool = False,
         compact: bool = False,
-        quantised: bool = False,
     ) -> Self:
         """A network of this model; all of them share one layout of its weights, as long as those are not changed.
 
-        One that is to be steady or quantised shares with such ones only.
+        One that is to be steady shares with such ones only.
         """
         with _laying_out:
             known = _laid_out.get(model)
-            if known is None or known[0] != (weights_version(model), steady, quantised):
+            if known is None or known[0] != (weights_version(model), steady):
                 if known is not None:
                     known[1].restore()
-                network = cls(model, steady=steady, compact=compact, quantised=quantised)
-                known = _laid_out[model] = ((weights_version(model), steady, quantised), network)
+                network = cls(model, steady=steady, compact=compact)
+                known = _laid_out[model] = ((weights_version(model), steady), network)
             shared = copy.copy(known[1])
         shared._mask_token_id = mask_token_id
         return shared
@@ -139,7 +136,6 @@ class Network:
         *,
         steady: bool = False,
         compact: bool = False,
-        quantised: bool = False,
     ):
         config, backbone = model.config, model.base_model
         self.layers: int = config.num_hidden_layers
@@ -165,9 +161,6 @@ class Network:
             from mars.engine.compiled import Compiled  # numba takes half a second to import
 
             self._compiled = Compiled(*shape, model.dtype, self._epsilon)
-        self._steps: Steps | None = None
-        if quantised:
-            self._steps = (rounded, scaled) if self._compiled is None else self._compiled.steps
         copied = sum(parameter.numel() for parameter in model.parameters()) <= _COPIED_WEIGHTS
         self._compact = compact and on_cpu
         self._pack = copied or self.steady or self._compact or (on_cpu and model.dtype == torch.bfloat16)
@@ -184,9 +177,7 @@ class Network:
             self._outputs = {name: linear_of(backbone.layers[0], name).out_features for name in LINEARS}
             self._norm = self._normed_by(backbone.norm)
             head = model.get_output_embeddings()
-            self._head = Head(
-                head.weight.detach(), head.bias, copy=copied, pack=self._pack, steady=self.steady, steps=self._steps
-            )
+            self._head = Head(head.weight.detach(), head.bias, copy=copied, pack=self._pack, steady=self.steady)
         if self._compact:
             _return_freed_memory()
 
@@ -405,7 +396,7 @@ class Network:
         weight, bias = fuse(modules, "weight"), fuse(modules, "bias")
         if weight is None:
             raise ValueError("a linear layer must have weights")
-        linear = projection(weight, bias, pack=self._pack, steady=self.steady, steps=self._steps)
+        linear = projection(weight, bias, pack=self._pack, steady=self.steady)
         self._held.append((modules, linear))
         if self._compact and linear.packed:
             linear.shed()
@@ -426,8 +417,8 @@ class Network:
                     for module, part in zip(modules, parts, strict=True):
                         module.weight.data = part
             if model in _laid_out:  # whose layout is still the same
-                (_, steady, quantised), network = _laid_out[model]
-                _laid_out[model] = (weights_version(model), steady, quantised), network
+                (_, steady), network = _laid_out[model]
+                _laid_out[model] = (weights_version(model), steady), network
 
 
 def _close_file(model: PreTrainedModel) -> None:

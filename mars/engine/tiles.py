@@ -16,7 +16,6 @@ from numba.extending import overload
 
 from mars.engine import amx, avx, kernels
 from mars.engine.projection import Projection
-from mars.engine.quantised import Steps, rounded
 from mars.engine.tile_layout import SCRATCH, TILE, WIDE_SUMS, pack, scratch, unpack
 from mars.engine.workers import Openmp, openmp
 
@@ -25,14 +24,14 @@ NO_SCALES = 0, 0  # of rows and outputs
 NO_LOW_RANK = 0, 0, 1, 0, 0, 1  # the numbers of a `low_rank` (`product`) without weights
 
 
-def kind_of_products(*, quantised: bool = False) -> Any:
-    """The `kind` of the products of this CPU, in bfloat16 or 8 bits; None where it has no kernels for them.
+def kind_of_products() -> Any:
+    """The `kind` of the products of this CPU; None where it has no kernels for them.
 
     What is forbidden to oneDNN is forbidden here too, so that a lesser CPU can be measured.
     """
     if amx.available():
-        return kernels.WHOLE if quantised else kernels.COARSE
-    return None if quantised else avx.kind_available()
+        return kernels.COARSE
+    return avx.kind_available()
 
 
 def rows_dtype(kind: Any) -> torch.dtype:
@@ -121,17 +120,13 @@ def _task(kind: Any) -> int:
 class Tiled(Projection):
     """y = x Wᵀ + b like `linear.Linear`, always packed, and the same bits for any number of rows.
 
-    For CPUs that `kind_of_products` knows, and bfloat16 weights that fill whole tiles (`tile_layout.fits`). With
-    `steps` it is `Quantised`, bit for bit.
+    For CPUs that `kind_of_products` knows, and bfloat16 weights that fill whole tiles (`tile_layout.fits`).
     """
 
-    def __init__(self, weight_OI: torch.Tensor, bias_O: torch.Tensor | None = None, steps: Steps | None = None):
+    def __init__(self, weight_OI: torch.Tensor, bias_O: torch.Tensor | None = None):
         super().__init__(weight_OI)
-        self.kind = kind_of_products(quantised=steps is not None)
+        self.kind = kind_of_products()
         self.scales_O: torch.Tensor | None = None
-        self._rounded = None if steps is None else steps[0]
-        if steps is not None:
-            weight_OI, self.scales_O = rounded(weight_OI)
         self.inputs = weight_OI.shape[1]
         self.tiles = pack(weight_OI)
         self.bias = bias_O
@@ -154,8 +149,6 @@ class Tiled(Projection):
         if rows == 0:
             return found_TO
         inputs_TI, scales_T = x_TI.contiguous().to(rows_dtype(self.kind)), None
-        if self._rounded is not None:
-            inputs_TI, scales_T = self._rounded(inputs_TI)
         tensors = inputs_TI, self.tiles, scales_T, self.scales_O, self.wide_bias_O, found_TO
         addresses = (0 if tensor is None else tensor.data_ptr() for tensor in tensors)
         library: Openmp = openmp()  # type: ignore[assignment]  # see `kind_of_products`
@@ -166,5 +159,4 @@ class Tiled(Projection):
         return found_TO
 
     def unpacked(self) -> torch.Tensor:
-        weight_OI = unpack(self.tiles)
-        return weight_OI if self.scales_O is None else (weight_OI * self.scales_O[:, None]).bfloat16()
+        return unpack(self.tiles)

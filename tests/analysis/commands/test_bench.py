@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-import torch
 
 from analysis.__main__ import main
 from analysis.commands import bench as command
@@ -15,7 +14,6 @@ from mars.config import DecodingSettings
 from mars.decoding import DECODERS
 from mars.decoding.base import Prompts
 from mars.engine import Engine
-from mars.engine.quantised import missing
 from mars.records import ForwardPass
 
 SMALL = ["--problems", "1", "--max-new-tokens", "4", "--device", "cpu", "--dtype", "float32", "--batch-sizes", "6"]
@@ -97,16 +95,6 @@ def test_rows_join_as_others_end(tiny_folder: Path, capsys: pytest.CaptureFixtur
     continuous = ["autoregressive", "sliding_window@0.3/b2", "jacobi/k2"]
     assert [label for label, result in results.items() if result["continuous"]] == continuous
     assert results["jacobi/k2"]["identical"] == results["generate"]["identical"] == 6
-
-
-@pytest.mark.skipif(missing(torch.device("cpu"), torch.bfloat16) is not None, reason="needs AVX512-VNNI or AMX")
-def test_eight_bits_are_measured_beside_generate_in_bfloat16(
-    tiny_folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    chosen = ["--decoders", "self_speculative/linear", "--batch-sizes", "1", "--dtype", "int8", "--json"]
-    assert main(words(tiny_folder, *chosen)) == 0
-    found = json.loads(capsys.readouterr().out.splitlines()[-1])
-    assert (found["dtype"], found["lossless_identical"]) == ("int8", True)
 
 
 def test_generate_can_be_left_out(tiny_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,10 +1,8 @@
-"""All layers in one call against the compiled steps, their slow twin: base and adapter, alone and beside other rows.
-
-In 8 bits the twin multiplies by oneDNN, as it does on CPUs without AMX.
-"""
+"""All layers in one call against the compiled steps, their slow twin: base and adapter, alone and beside other rows."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -12,7 +10,7 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel, Qwen2Config, Qwen2ForCausalLM
 
-from mars.engine import amx, fused, tiles
+from mars.engine import amx, fused
 from mars.engine.adapter import LINEARS, Adapter, LowRank, linear_of
 from mars.engine.compiled import Seen
 from mars.engine.engine import ModelEngine, Rows
@@ -21,7 +19,6 @@ from mars.engine.gated import PRODUCTS
 from mars.engine.kernels import WIDENED
 from mars.engine.linear import Linear
 from mars.engine.network import Network
-from mars.engine.quantised import Quantised
 from mars.engine.tiles import Tiled, kind_of_products
 from mars.engine.window import Window, merge
 from mars.engine.workers import openmp
@@ -65,16 +62,14 @@ NEEDS_BFLOAT16 = pytest.mark.skipif(kind_of_products() is WIDENED, reason="this 
 @pytest.fixture(
     params=[
         "bfloat16",
-        pytest.param("int8", marks=NEEDS_AMX),
         pytest.param("AVX512_CORE_BF16", marks=NEEDS_AMX),
         pytest.param("AVX2", marks=NEEDS_BFLOAT16),
     ]
 )
-def quantised(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
-    """By each of the kernels that this CPU can run: lesser ones run where the better ones are forbidden."""
+def kernels(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of the kernels that this CPU can run: lesser ones run where the better ones are forbidden."""
     if request.param.startswith("AVX"):
         monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", request.param)
-    return bool(request.param == "int8")
 
 
 def adapter_for(model: PreTrainedModel, *ranks: dict[str, int]) -> Adapter:
@@ -106,39 +101,38 @@ def masked(start: int, real: int, masks: int, keep: int | None = None) -> Window
     return chain(start, ids, len(ids) if keep is None else keep)
 
 
-def opened(model: PreTrainedModel, adapter: Adapter | None, *, quantised: bool, rows: int = 1) -> Rows:
-    engine = ModelEngine(model, stop_token_ids=frozenset(), invariant=True, adapter=adapter, quantised=quantised)
+def opened(model: PreTrainedModel, adapter: Adapter | None, *, rows: int = 1) -> Rows:
+    engine = ModelEngine(model, stop_token_ids=frozenset(), invariant=True, adapter=adapter)
     found = engine.open(rows, 200)
     found.forward(chain(0, IDS[:70], 0))
     return found
 
 
 @pytest.fixture
-def stepwise(quantised: bool, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+def stepwise(kernels: None) -> Iterator[pytest.MonkeyPatch]:
     """Undone, passes are fused again."""
-    monkeypatch.setattr(Network, "_fuse", lambda self: None)
-    if quantised:
-        monkeypatch.setattr(tiles, "kind_of_products", lambda *, quantised=False: None)
-    return monkeypatch
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Network, "_fuse", lambda self: None)
+        yield patch
 
 
-def test_passes_are_fused(model: PreTrainedModel, quantised: bool) -> None:
-    assert Network.on(model, steady=True, quantised=quantised)._fused is not None
+def test_passes_are_fused(model: PreTrainedModel, kernels: None) -> None:
+    assert Network.on(model, steady=True)._fused is not None
     assert Network.on(model.float(), steady=True)._fused is None
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
 @pytest.mark.parametrize("keep", [0, 1, 17, 40])
 def test_bits_of_the_base_are_those_of_the_steps(
-    model: PreTrainedModel, quantised: bool, stepwise: pytest.MonkeyPatch, threads: int, keep: int
+    model: PreTrainedModel, kernels: None, stepwise: pytest.MonkeyPatch, threads: int, keep: int
 ) -> None:
     torch.set_num_threads(threads)
     windows = [chain(70, IDS[70:110], keep), chain(110, IDS[110:111], min(keep, 1)), chain(111, IDS[111:120], 9)]
-    slow = opened(model, None, quantised=quantised)
+    slow = opened(model, None)
     expected = [slow.forward(window).clone() for window in windows]
     stepwise.undo()
     del slow
-    fast = opened(copy_of(model), None, quantised=quantised)
+    fast = opened(copy_of(model), None)
     for window, logits in zip(windows, expected, strict=True):
         assert torch.equal(fast.forward(window), logits)
 
@@ -152,67 +146,63 @@ def copy_of(model: PreTrainedModel) -> PreTrainedModel:
 
 @pytest.mark.parametrize("columns", [(1, 4), (5, 12), (3, 30)], ids=["5", "17", "33"])
 def test_masks_are_nearly_those_of_the_steps_and_others_the_same(
-    model: PreTrainedModel, quantised: bool, stepwise: pytest.MonkeyPatch, columns: tuple[int, int]
+    model: PreTrainedModel, kernels: None, stepwise: pytest.MonkeyPatch, columns: tuple[int, int]
 ) -> None:
-    """What the adapter adds is rounded once here, and twice by the steps; rounding to 8 bits makes more of that."""
+    """What the adapter adds is rounded once here, and twice by the steps."""
     adapter, window = adapter_for(model), masked(70, *columns)
-    expected_RQV = opened(model, adapter, quantised=quantised).forward(window).clone()
+    expected_RQV = opened(model, adapter).forward(window).clone()
     stepwise.undo()
-    found_RQV = opened(copy_of(model), adapter, quantised=quantised).forward(window)
+    found_RQV = opened(copy_of(model), adapter).forward(window)
     real = columns[0]
     assert torch.equal(found_RQV[:, :real], expected_RQV[:, :real])
     off_RQV = (found_RQV - expected_RQV)[:, real:]
-    assert off_RQV.norm() < (0.1 if quantised else 0.05) * expected_RQV[:, real:].norm()
-    plain_RQV = opened(copy_of(model), None, quantised=quantised).forward(chain(70, IDS[70 : 70 + real], real))
+    assert off_RQV.norm() < 0.05 * expected_RQV[:, real:].norm()
+    plain_RQV = opened(copy_of(model), None).forward(chain(70, IDS[70 : 70 + real], real))
     assert torch.equal(found_RQV[:, :real], plain_RQV), "real tokens have the base's own bits"
 
 
 @pytest.mark.parametrize("masks", [4, 30], ids=["narrow", "wide"])
 def test_masks_of_the_last_layer_are_those_of_the_steps_but_for_one_rounding(
-    model: PreTrainedModel, quantised: bool, stepwise: pytest.MonkeyPatch, masks: int
+    model: PreTrainedModel, kernels: None, stepwise: pytest.MonkeyPatch, masks: int
 ) -> None:
     adapter, window = adapter_for(model, {}, {}, {"down_proj": 20}), masked(70, 1, masks)
-    expected_RQV = opened(model, adapter, quantised=quantised).forward(window).clone()
+    expected_RQV = opened(model, adapter).forward(window).clone()
     stepwise.undo()
-    off_RQV = opened(copy_of(model), adapter, quantised=quantised).forward(window) - expected_RQV
+    off_RQV = opened(copy_of(model), adapter).forward(window) - expected_RQV
     assert off_RQV.norm() < 2**-8 * expected_RQV.norm()
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_masks_have_the_same_bits_alone_and_beside_others(
-    model: PreTrainedModel, quantised: bool, threads: int
-) -> None:
+def test_masks_have_the_same_bits_alone_and_beside_others(model: PreTrainedModel, kernels: None, threads: int) -> None:
     torch.set_num_threads(threads)
     adapter, window = adapter_for(model), masked(70, 2, 4)
-    expected_RQV = opened(model, adapter, quantised=quantised).forward(window).clone()
-    assert torch.equal(
-        opened(model, adapter, quantised=quantised).forward(masked(70, 2, 4, keep=4)), expected_RQV[:, 2:]
-    )
-    crowd = opened(model, adapter, quantised=quantised, rows=5)
+    expected_RQV = opened(model, adapter).forward(window).clone()
+    assert torch.equal(opened(model, adapter).forward(masked(70, 2, 4, keep=4)), expected_RQV[:, 2:])
+    crowd = opened(model, adapter, rows=5)
     others = [([row], masked(0, 1 + row, row, keep=1 + 2 * row)) for row in range(1, 5)]
     found_RQV = crowd.forward(merge([([0], window), *others]))
     assert torch.equal(found_RQV[0, -6:], expected_RQV[0])
 
 
 def test_fewer_threads_than_asked_for_compute_all(
-    model: PreTrainedModel, quantised: bool, monkeypatch: pytest.MonkeyPatch
+    model: PreTrainedModel, kernels: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """OpenMP grants fewer under OMP_THREAD_LIMIT, OMP_DYNAMIC or inside another parallel region."""
     adapter, window, library = adapter_for(model), masked(70, 2, 15), openmp()
     assert library is not None
-    expected_RQV = opened(model, adapter, quantised=quantised).forward(window).clone()
+    expected_RQV = opened(model, adapter).forward(window).clone()
     parallel = library.parallel
     fewer = replace(library, parallel=lambda function, data, threads, flags: parallel(function, data, 1, flags))
     monkeypatch.setattr(fused, "openmp", lambda: fewer)
     torch.set_num_threads(3)
-    assert torch.equal(opened(model, adapter, quantised=quantised).forward(window), expected_RQV)
+    assert torch.equal(opened(model, adapter).forward(window), expected_RQV)
 
 
-def test_a_pass_of_no_columns_gives_no_logits(model: PreTrainedModel, quantised: bool) -> None:
-    rows = opened(model, adapter_for(model), quantised=quantised)
+def test_a_pass_of_no_columns_gives_no_logits(model: PreTrainedModel, kernels: None) -> None:
+    rows = opened(model, adapter_for(model))
     nothing = Window(ids_RQ=IDS[None, :0], slots_RQ=torch.zeros(1, 0, dtype=torch.int64), extent=71, keep=0)
     assert rows.forward(nothing).shape == (1, 0, 304)
-    layers = Network.on(model, steady=True, quantised=quantised)._fused
+    layers = Network.on(model, steady=True)._fused
     assert layers is not None
     seen = Seen(
         stores=[torch.zeros(2 * 2 * 129, 32) for _ in range(3)],
@@ -233,18 +223,18 @@ def test_keys_and_values_that_begin_within_a_tile_are_not_fused() -> None:
     sizes = {**SIZES, "hidden_size": 64, "intermediate_size": 64, "num_attention_heads": 4, "num_key_value_heads": 1}
     model = LlamaForCausalLM(LlamaConfig(**sizes, head_dim=8)).bfloat16().eval()
     adapter = replace(adapter_for(model), mask_embeddings=torch.randn(4, 64).bfloat16())
-    window, found = masked(70, 2, 4), opened(model, adapter, quantised=False).forward(masked(70, 2, 4)).clone()
+    window, found = masked(70, 2, 4), opened(model, adapter).forward(masked(70, 2, 4)).clone()
     plain = ModelEngine(copy_of(model), stop_token_ids=frozenset(), adapter=adapter).open(1, 200)
     plain.forward(chain(0, IDS[:70], 0))
     expected = plain.forward(window)
     assert (found - expected).norm() < 0.05 * expected.norm()
 
 
-def test_any_number_of_threads_gives_the_same_bits(model: PreTrainedModel, quantised: bool) -> None:
+def test_any_number_of_threads_gives_the_same_bits(model: PreTrainedModel, kernels: None) -> None:
     adapter, bits = adapter_for(model), {}
     for threads in (1, 2, 3, 5):
         torch.set_num_threads(threads)
-        rows = opened(model, adapter, quantised=quantised)
+        rows = opened(model, adapter)
         bits[threads] = [rows.forward(masked(70, *columns)).clone() for columns in ((1, 4), (5, 12), (3, 30))]
     for threads in (2, 3, 5):
         assert all(torch.equal(*pair) for pair in zip(bits[threads], bits[1], strict=True)), threads
@@ -294,19 +284,19 @@ def test_what_an_adapter_adds_is_exact_but_for_the_last_rounding(threads: int) -
         assert torch.equal(torch.cat((queries_NO, keys_values_NO), 1), real_NO.bfloat16().float()), rows
 
 
-def test_a_compact_model_has_the_same_bits(model: PreTrainedModel, quantised: bool) -> None:
+def test_a_compact_model_has_the_same_bits(model: PreTrainedModel, kernels: None) -> None:
     adapter, window, other = adapter_for(model), masked(70, 2, 4), copy_of(model)
-    expected_RQV = opened(model, adapter, quantised=quantised).forward(window).clone()
-    Network.on(other, steady=True, compact=True, quantised=quantised)
+    expected_RQV = opened(model, adapter).forward(window).clone()
+    Network.on(other, steady=True, compact=True)
     assert not linear_of(other.base_model.layers[0], "down_proj").weight.numel()
-    assert torch.equal(opened(other, adapter, quantised=quantised).forward(window), expected_RQV)
+    assert torch.equal(opened(other, adapter).forward(window), expected_RQV)
 
 
-def test_passes_of_one_model_may_run_at_once(model: PreTrainedModel, quantised: bool) -> None:
+def test_passes_of_one_model_may_run_at_once(model: PreTrainedModel, kernels: None) -> None:
     torch.set_num_threads(2)
     adapter, windows = adapter_for(model), [masked(70, 2, 4), masked(70, 1, 30)]
-    expected = [opened(model, adapter, quantised=quantised).forward(window).clone() for window in windows]
-    both = [opened(model, adapter, quantised=quantised) for _ in windows]
+    expected = [opened(model, adapter).forward(window).clone() for window in windows]
+    both = [opened(model, adapter) for _ in windows]
 
     def repeat(number: int) -> bool:
         torch.set_num_threads(2)
@@ -316,12 +306,12 @@ def test_passes_of_one_model_may_run_at_once(model: PreTrainedModel, quantised: 
         assert list(pool.map(repeat, range(2))) == [True, True]
 
 
-def test_products_of_onednn_are_right_behind_a_pass(model: PreTrainedModel, quantised: bool) -> None:
+def test_products_of_onednn_are_right_behind_a_pass(model: PreTrainedModel, kernels: None) -> None:
     """It configured its tiles before, on each of its threads."""
     torch.set_num_threads(3)
     weight_OI, x_TI = torch.randn(240, 192).bfloat16(), torch.randn(40, 192).bfloat16()
-    product = Quantised(weight_OI) if quantised else Linear(weight_OI, pack=True)
-    expected_TO, rows = product(x_TI), opened(model, adapter_for(model), quantised=quantised)
+    product = Linear(weight_OI, pack=True)
+    expected_TO, rows = product(x_TI), opened(model, adapter_for(model))
     for masks in (4, 30):
         rows.forward(masked(70, 1, masks))
         assert torch.equal(product(x_TI), expected_TO)

@@ -13,7 +13,6 @@ import torch
 from mars.engine import amx, linear, tiles
 from mars.engine.kernels import PAIRS, WIDENED
 from mars.engine.linear import Linear, projection
-from mars.engine.quantised import Quantised, Steps, rounded, scaled
 from mars.engine.tile_layout import fits, pack, unpack
 from mars.engine.tiles import Tiled, kind_of_products
 from mars.engine.workers import openmp
@@ -25,8 +24,6 @@ pytestmark = [
 NEEDS_BFLOAT16 = pytest.mark.skipif(kind_of_products() is WIDENED, reason="this CPU has AVX2 alone")
 NEEDS_AMX = pytest.mark.skipif(not amx.available(), reason="this CPU has no AMX")
 ROWS = 70
-STEPS: Steps = rounded, scaled
-IN_8_BITS = pytest.param(STEPS, marks=NEEDS_AMX, id="int8")
 
 
 @pytest.fixture(
@@ -75,26 +72,10 @@ def test_sums_are_what_a_product_rounds() -> None:
         assert torch.equal(product.sums(x_TI[:rows]), sums_TO[:rows]), rows
 
 
-@NEEDS_AMX
-@pytest.mark.parametrize("threads", [1, 2, 3])
-@pytest.mark.parametrize(("outputs", "inputs"), [(16, 64), (80, 192), (272, 1536)])
-@pytest.mark.parametrize("biased", [False, True])
-def test_a_product_in_8_bits_has_the_bits_of_its_twin(threads: int, outputs: int, inputs: int, biased: bool) -> None:
-    weight_OI, x_TI = torch.randn(outputs, inputs).bfloat16(), torch.randn(ROWS, inputs).bfloat16()
-    x_TI[3] = 0
-    bias_O = torch.randn(outputs).bfloat16() if biased else None
-    torch.set_num_threads(threads)
-    tiled, twin = Tiled(weight_OI, bias_O, STEPS), Quantised(weight_OI, bias_O, STEPS)
-    for rows in (1, 2, 15, 16, 17, 31, 32, 33, 48, 65, ROWS):
-        assert torch.equal(tiled(x_TI[:rows]), twin(x_TI[:rows])), rows
-    assert tiled(x_TI[:0]).shape == (0, outputs)
-
-
 @pytest.mark.usefixtures("kernels")
-@pytest.mark.parametrize("steps", [None, IN_8_BITS])
-def test_a_row_has_the_same_bits_whoever_shares_the_call(steps: Steps | None) -> None:
+def test_a_row_has_the_same_bits_whoever_shares_the_call() -> None:
     weight_OI, x_TI = torch.randn(80, 128).bfloat16(), torch.randn(ROWS, 128).bfloat16()
-    product = Tiled(weight_OI, None, steps)
+    product = Tiled(weight_OI)
     whole_TO = product(x_TI)
     for rows in (1, 5, 7, 14, 16, 17, 40):
         assert torch.equal(torch.cat([product(part_TI) for part_TI in x_TI.split(rows)]), whole_TO), rows
@@ -103,9 +84,8 @@ def test_a_row_has_the_same_bits_whoever_shares_the_call(steps: Steps | None) ->
     assert torch.equal(sum_TO, 1 + whole_TO.float())
 
 
-@pytest.mark.parametrize("steps", [None, IN_8_BITS])
-def test_fewer_threads_than_asked_for_compute_all(steps: Steps | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    product, x_TI, library = Tiled(torch.randn(80, 128).bfloat16(), None, steps), torch.randn(20, 128), openmp()
+def test_fewer_threads_than_asked_for_compute_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    product, x_TI, library = Tiled(torch.randn(80, 128).bfloat16()), torch.randn(20, 128), openmp()
     assert library is not None
     expected_TO, parallel = product(x_TI.bfloat16()), library.parallel
     fewer = replace(library, parallel=lambda function, data, threads, flags: parallel(function, data, 1, flags))
@@ -129,29 +109,15 @@ def test_shed_weights_come_back() -> None:
 
 
 @NEEDS_AMX
-def test_shed_weights_of_8_bits_come_back_rounded() -> None:
-    weight_OI = torch.randn(80, 128).bfloat16()
-    tiled, twin = Tiled(weight_OI, None, STEPS), Quantised(weight_OI, None, STEPS)
-    assert torch.equal(tiled.plain_weight(), weight_OI)
-    tiled.shed()
-    twin.shed()
-    torch.testing.assert_close(tiled.plain_weight(), twin.plain_weight(), atol=0, rtol=2**-7)
-
-
-@NEEDS_AMX
 def test_it_leaves_the_tiles_of_onednn_as_they_were() -> None:
     """oneDNN lays its tiles out once, and goes by them in its next call."""
     weight_OI, x_TI = weights(80, 128)
     tiled, other = Tiled(weight_OI), Linear(weight_OI, pack=True)
-    tiled_8, other_8 = Tiled(weight_OI, None, STEPS), Quantised(weight_OI)
-    expected_TO, expected_8_TO = other(x_TI[:5]), other_8(x_TI[:5])
+    expected_TO = other(x_TI[:5])
     for rows in (1, 20, 5):
         tiled(x_TI[:rows])
         assert torch.equal(other(x_TI[:5]), expected_TO), rows
-        tiled_8(x_TI[:rows])
-        assert torch.equal(other_8(x_TI[:5]), expected_8_TO), rows
         assert torch.equal(tiled(x_TI[:5]), expected_TO), rows
-        assert torch.equal(tiled_8(x_TI[:5]), expected_8_TO), rows
 
 
 def test_tiles_are_for_steady_products_of_bfloat16_that_fill_them(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,11 +142,9 @@ def test_instructions_that_are_forbidden_to_onednn_are_not_used(variable: str, m
         assert isinstance(projection(weight_OI, pack=True, steady=True), Tiled), name
     monkeypatch.setenv(variable, "AVX512_CORE_BF16")
     assert kind_of_products() is (WIDENED if usual is WIDENED else PAIRS)
-    assert kind_of_products(quantised=True) is None
     for name in ("AVX512_CORE", "AVX2"):
         monkeypatch.setenv(variable, name)
         assert kind_of_products() is WIDENED
-        assert kind_of_products(quantised=True) is None
     for name in ("AVX", "SSE41"):
         monkeypatch.setenv(variable, name)
         assert isinstance(projection(weight_OI, pack=True, steady=True), Linear), name
@@ -202,13 +166,3 @@ def test_pairs_have_the_same_sums_by_avx2_as_by_avx512(monkeypatch: pytest.Monke
 def test_older_versions_of_torch_have_no_amx(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(torch.cpu, name)
     assert not amx.available()
-
-
-@NEEDS_AMX
-def test_in_8_bits_a_tile_has_twice_as_many_inputs() -> None:
-    whole, half = torch.randn(80, 128).bfloat16(), torch.randn(80, 96).bfloat16()
-    assert fits(whole, quantised=True)
-    assert not fits(half, quantised=True)
-    assert isinstance(projection(whole, pack=True, steady=True, steps=STEPS), Tiled)
-    assert isinstance(projection(whole, pack=True, steady=False, steps=STEPS), Quantised)
-    assert isinstance(projection(half, pack=True, steady=True, steps=STEPS), Quantised)
