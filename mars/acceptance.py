@@ -20,7 +20,7 @@ from mars.sampling import Sampling, pick
 
 Alternatives = tuple[tuple[int, float], ...]
 TopToken = Callable[[torch.Tensor, "np.ndarray[Any, Any]", "torch.Tensor | None"], "tuple[torch.Tensor, torch.Tensor]"]
-"""`mars.engine.compiled.top_token`, for float32 logits on a CPU."""
+"""`mars.engine.backends.top_token`, for float32 logits on a CPU."""
 
 
 def _probability(probabilities_RWV: torch.Tensor, ids_RW: torch.Tensor) -> torch.Tensor:

@@ -41,7 +41,7 @@ from mars.decoding.pair import Pair
 from mars.decoding.service import Stream, service_of
 from mars.engine import Engine, ModelEngine
 from mars.engine.adapter import Adapter
-from mars.engine.linear import bfloat16_is_faster
+from mars.engine.backends import not_invariant
 from mars.engine.workers import release
 
 __all__ = ["Checkpoint", "CheckpointError", "load_checkpoint"]
@@ -231,8 +231,8 @@ def choose_device(device: str) -> torch.device:
 def choose_dtype(dtype: str, device: torch.device, config: PreTrainedConfig | None = None) -> torch.dtype:
     """The dtype that auto, float32 or bfloat16 stands for on `device`, for a model of this architecture.
 
-    auto is bfloat16 on CUDA. On the CPU it is the one in which packed products are measured to take less time, or what
-    the environment variable MARS_CPU_DTYPE says; float32 for models of up to 2**24 weights, and without `config`.
+    auto is bfloat16 on CUDA. On the CPU it is bfloat16 where there are kernels for it, or what the environment variable
+    MARS_CPU_DTYPE says; float32 for models of up to 2**24 weights, and without `config`.
 
     Raises:
         CheckpointError: there is no such dtype, or not on this device.
@@ -244,21 +244,14 @@ def choose_dtype(dtype: str, device: torch.device, config: PreTrainedConfig | No
             return torch.float32
         dtype = os.environ.get("MARS_CPU_DTYPE") or "auto"
     if dtype == "auto":
-        faster = bfloat16_is_faster(torch.get_num_threads(), whole=_fills_tiles(config))
-        return torch.bfloat16 if faster else torch.float32
+        known = config is not None and not_invariant(device, torch.bfloat16, config) is None
+        return torch.bfloat16 if known else torch.float32
     if dtype not in DTYPES:
         raise CheckpointError(f"dtype must be one of auto, {', '.join(DTYPES)}, got {dtype!r}")
     found: torch.dtype = getattr(torch, dtype)
     return found
 
 
-def _fills_tiles(config: PreTrainedConfig | None) -> bool:
-    """Whether kernels of our own can take all matrices of such a model: their tiles have 32 inputs."""
-    if config is None:
-        return True
-    size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    sizes = config.hidden_size, config.intermediate_size, size * config.num_key_value_heads
-    return all(number % 32 == 0 for number in sizes)
 
 
 def read_record(folder: Path) -> dict[str, Any]:

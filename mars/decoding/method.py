@@ -14,7 +14,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, ClassVar, Final
 
 import torch
@@ -25,6 +24,7 @@ from mars.config import DecodingSettings, ScoreName
 from mars.control import Control
 from mars.decoding.trace import reasons_of, trace
 from mars.decoding.trees import PRICE, Copies, Expectation, Plan
+from mars.engine import backends
 from mars.engine.conditional import States
 from mars.engine.window import Window, verification_tree
 from mars.records import FinishReason, Phase, Proposal, RowPass, Source, Trace
@@ -401,16 +401,7 @@ class Method(ABC):
 def kernel_for(logits_RWV: torch.Tensor) -> TopToken | None:
     """What reads these logits in less time than PyTorch; None if nothing does."""
     on_cpu = logits_RWV.device.type == "cpu" and logits_RWV.dtype == torch.float32 and logits_RWV.stride(-1) == 1
-    return _top_token() if on_cpu and logits_RWV.shape[-1] >= _WIDE else None
-
-
-@cache
-def _top_token() -> TopToken | None:
-    if find_spec("numba") is None:
-        return None
-    from mars.engine.compiled import top_token  # numba takes half a second to import
-
-    return top_token
+    return backends.top_token() if on_cpu and logits_RWV.shape[-1] >= _WIDE else None
 
 
 def _conditional(

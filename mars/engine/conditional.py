@@ -17,22 +17,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 from torch.nn import functional
 
 from mars.engine.adapter import HeadWeights
-from mars.engine.linear import Linear, most_probable, own_product
-
-if TYPE_CHECKING:
-    from mars.engine.triton_head import Tables
+from mars.engine.backends import compiled_sums
+from mars.engine.linear import Linear, most_probable
 
 EPSILON = 1e-6
 _VECTOR = 64
-# Of tokens times hidden features, in each of two tables: 256 MiB in bfloat16. A head that needs more does without.
-_MOST_ENTRIES = 2**27
-_MOST_CANDIDATES = 128  # more are no longer held by one program of the kernel
 
 Choose = Callable[[int, torch.Tensor], torch.Tensor]
 """(number of the mask, its conditional logits [R, V]) -> the chosen tokens [R]."""
@@ -41,11 +35,8 @@ Choose = Callable[[int, torch.Tensor], torch.Tensor]
 class ConditionalHead:
     """A head on the embeddings [V, E] and the vocabulary projection [V, E] of its base; it re-ranks C candidates.
 
-    `steady` gives a mask the same bits whatever other rows share the pass: its products are then by our own kernels, or
-    else float32 ones of oneDNN, and those with the candidates are summed one by one.
-
-    On a GPU that Triton compiles for, kernels choose the most probable tokens, if no other is to be chosen
-    (mars/engine/triton_head.py); a steady head has none.
+    `steady` gives a mask the same bits whatever other rows share the pass: its products are then by our own kernels,
+    and those with the candidates are summed one by one.
     """
 
     def __init__(
@@ -63,28 +54,14 @@ class ConditionalHead:
         missing = -len(weights.up) % _VECTOR
         up, down = functional.pad(weights.up, (0, 0, 0, missing)), functional.pad(weights.down, (0, missing))
         parts = [part.contiguous() for part in (up[:, :size], up[:, size:], down)]
-        sums = [
-            own.sums for part in parts if steady and (own := own_product(part)) is not None and own.sums is not None
-        ]
         self._dtype, self._steady = weights.up.dtype, steady
-        if len(sums) == len(parts):
-            self._up_token, self._up_state, self._down = sums
-        else:
-            self._dtype = torch.float32 if steady else self._dtype
-            self._up_token, self._up_state, self._down = (
-                Linear(part.to(self._dtype), pack=steady, steady=steady) for part in parts
-            )
+        product_of = compiled_sums if steady else Linear
+        self._up_token, self._up_state, self._down = (product_of(part) for part in parts)
         self._embedding = embedding_VE
         self._vocabulary = vocabulary_VE
         self._bias = bias_V
         self._candidates = min(candidates, len(vocabulary_VE))
         self._shape = (size,)
-        self._tables: Tables | None = None
-        entries = max(len(embedding_VE), len(vocabulary_VE)) * down.shape[1]
-        if not steady and entries <= _MOST_ENTRIES and self._candidates <= _MOST_CANDIDATES:
-            kind = tables_on(embedding_VE.device, self._dtype)
-            if kind is not None:
-                self._tables = kind(self._of_tokens, parts[2], embedding_VE, vocabulary_VE, bias_V)
 
     @torch.inference_mode()
     def rerank_(
@@ -103,8 +80,6 @@ class ConditionalHead:
         # One product each for all masks: what does not depend on the tokens chosen.
         normed_RME = torch.rms_norm(states_RME.to(self._dtype), self._shape, None, EPSILON)
         inner_RMF = self._up_state(normed_RME.flatten(0, 1)).unflatten(0, normed_RME.shape[:2])
-        if self._tables is not None and choose is None:
-            return self._tables.rerank_(logits_RMV, logits_RMC, ids_RMC, states_RME, inner_RMF, before_R)
         mass_RM1 = logits_RMC.logsumexp(-1, keepdim=True)
         rows_RMCE = functional.embedding(ids_RMC, self._vocabulary).float()
         own_RMC = self._scored(rows_RMCE, states_RME.float())
@@ -136,17 +111,6 @@ class ConditionalHead:
         if self._steady:
             return (rows_CE * state_E[..., None, :]).sum(-1)
         return torch.matmul(rows_CE, state_E[..., None])[..., 0]
-
-
-def tables_on(device: torch.device, dtype: torch.dtype) -> type[Tables] | None:
-    """The tables for Triton's kernels; None where the device is no GPU, or they do not run there."""
-    if device.type != "cuda":
-        return None
-    try:
-        from mars.engine import triton_head, triton_kernels
-    except ImportError:  # none, or a build that does not fit this system
-        return None
-    return triton_head.Tables if triton_kernels.usable(device, dtype) else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,13 +12,13 @@ import copy
 import time
 import weakref
 from collections.abc import Callable, Hashable
-from importlib.util import find_spec
 from typing import Protocol, Self, TypeVar
 
 import torch
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from mars.engine.adapter import Adapter
+from mars.engine.backends import not_invariant
 from mars.engine.conditional import ConditionalHead, States
 from mars.engine.graphs import Runner, Runners
 from mars.engine.memory import Memory, Model
@@ -132,23 +132,19 @@ class EngineWrapper:
 
 
 def choose_invariant(invariant: bool | None, model: PreTrainedModel) -> bool:
-    """Whether passes of `model` are to be invariant; None, the default, is yes for bfloat16 on a CPU.
+    """Whether passes of `model` are to be invariant; None, the default, is yes where they can be.
 
     Raises:
         ValueError: they are asked for, but cannot be had.
     """
-    on_cpu, supported, compiles = model.device.type == "cpu", supports(model), find_spec("numba") is not None
-    if invariant and not on_cpu:
-        raise ValueError(f"invariant passes are for the CPU, got a model on {model.device.type}: use --no-invariant")
-    if invariant and not supported:
-        raise ValueError(f"invariant passes are for plain Qwen2 and Llama, got {type(model).__name__}")
-    if invariant and not compiles:
-        raise ValueError("invariant passes are compiled by numba, which is not installed: pip install numba")
-    if invariant and model.dtype not in (torch.float32, torch.bfloat16):
-        raise ValueError(
-            f"invariant passes are for float32 and bfloat16, got {str(model.dtype).removeprefix('torch.')}"
-        )
-    return on_cpu and supported and compiles and model.dtype == torch.bfloat16 if invariant is None else invariant
+    if invariant is False:
+        return False
+    reason = not_invariant(model.device, model.dtype, model.config)
+    if reason is None and not supports(model):
+        reason = f"invariant passes are for plain Qwen2 and Llama, got {type(model).__name__}"
+    if invariant and reason is not None:
+        raise ValueError(reason)
+    return reason is None
 
 
 class ModelEngine:
@@ -161,8 +157,9 @@ class ModelEngine:
     `model` is the model itself, on the same weights.
     `invariant` gives a token the same logits, bit for bit, whatever other columns and rows share its pass, so that
     exact decoding writes what one token at a time would even where two tokens are nearly equally probable; None means
-    for bfloat16 on a CPU. Without a cache (`open`) passes are never invariant. `compact` keeps, on a CPU, only the
-    packed weights of the layers; those of the modules come back when `model` or passes without a cache want them.
+    for bfloat16 on a CPU that has kernels for it. Without a cache (`open`) passes are never invariant. `compact` keeps,
+    on a CPU, only the packed weights of the layers; those of the modules come back when `model` or passes without a
+    cache want them.
 
     Raises:
         ValueError: one sentence: the adapter does not fit the model, is not gated, or the model has masks of its own;

@@ -22,7 +22,7 @@ from mars.acceptance import (
     to_host,
 )
 from mars.config import DecodingSettings, ScoreName
-from mars.engine.compiled import top_token
+from mars.engine.backends.cpu.top_token import top_token
 from mars.sampling import Sampling, pick
 
 PROBABILITIES = torch.tensor([[[0.5, 0.3, 0.2, 0.0], [0.1, 0.8, 0.05, 0.05]]])

@@ -1,6 +1,6 @@
 """Instructions of LLVM that numba has no functions for: those of AMX and of products with weights.
 
-All take addresses. Sums and the steps of attention are in mars/engine/vectors.py.
+All take addresses. Sums and the steps of attention are in vectors.py.
 """
 
 from __future__ import annotations
@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import wraps
 from inspect import Parameter, Signature
-from typing import Any
+from typing import Any, NamedTuple
 
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 
@@ -98,17 +99,7 @@ stream_tile = instruction("llvm.x86.tileloaddt164", "tile", "address", "number")
 save_tile = instruction("llvm.x86.tilestored64", "tile", "address", "number")
 
 
-@intrinsic(prefer_literal=True)
-def add_product(context: Any, kind: Any, total: Any, rows: Any, weights: Any) -> Any:
-    """Add the product of two tiles, whose numbers are literal, to a third: whole numbers or bfloat16, as `kind` is."""
-    numbers = [BYTE(tile.literal_value) for tile in (total, rows, weights)]
-    name = "llvm.x86.tdpbssd" if kind == types.int8 else "llvm.x86.tdpbf16ps"
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        emit(builder, name, numbers)
-        return context.get_dummy_value()
-
-    return types.none(kind, total, rows, weights), generate
+add_product = instruction("llvm.x86.tdpbf16ps", "tile", "tile", "tile")  # of the last two, to the first
 
 
 def _fetch(builder: Any, address: Any) -> None:
@@ -120,15 +111,40 @@ def _fetch(builder: Any, address: Any) -> None:
 fetch = emitted(types.none, types.int64)(_fetch)
 
 
-class _Bfloat(ir.types._BaseFloatType):  # which llvmlite does not know
-    null = "0.0"
-    intrinsic_name = "bf16"
+class _Bfloat(ir.Type):
+    """The type of bfloat16, which llvmlite does not know."""
 
-    def __str__(self) -> str:
+    def _to_string(self) -> str:
         return "bfloat"
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Bfloat)
 
-_Bfloat._create_instance()
+    def __hash__(self) -> int:
+        return hash(_Bfloat)
+
+
+class Pairs(NamedTuple):
+    """So many pairs of inputs, of `rows` rows `stride` bytes apart, and of blocks of weights `span` bytes apart.
+
+    Weights have 64 bytes for each pair. Sums have 64 bytes a row, and 1024 a block, if there are several. `ahead` are
+    weights that will be needed, `ahead_step` bytes for each pair and block.
+    """
+
+    rows: int
+    number: int
+    x: int
+    stride: int
+    weights: int
+    span: int
+    totals: int
+    ahead: int
+    ahead_span: int
+    ahead_step: int
+
+
+# The most rows whose sums of four, two and one blocks fill the registers: 32 of 16 floats, or 16 of 8.
+MOST_ROWS = {types.uint32: {4: 6, 2: 14, 1: 14}, types.uint64: {4: 1, 2: 2, 1: 6}}
 _FLOATS, _WORDS, _PAIRS = (
     ir.VectorType(kind, lanes) for kind, lanes in ((ir.FloatType(), 16), (WORD, 16), (_Bfloat(), 32))
 )
@@ -139,45 +155,28 @@ def _times(builder: Any, number: Any, factor: int) -> Any:
 
 
 @intrinsic(prefer_literal=True)
-def add_pairs(
-    context: Any,
-    kind: Any,
-    blocks: Any,
-    most: Any,
-    rows: Any,
-    pairs: Any,
-    x: Any,
-    stride: Any,
-    weights: Any,
-    span: Any,
-    totals: Any,
-    ahead: Any,
-    ahead_span: Any,
-    ahead_step: Any,
-) -> Any:
-    """Add to sums in float32 so many pairs of bfloat16 inputs of 1 to `most` rows, times those of sixteen outputs.
+def add_pairs(context: Any, kind: Any, blocks: Any, pairs: Any) -> Any:
+    """Add to sums in float32 `Pairs` of bfloat16 inputs of a few rows, times those of sixteen outputs of each block.
 
-    By AVX512-BF16 if `kind` is that of `kernels.PAIRS`. Else rows are float32, rounded to bfloat16, and weights are
-    made float32; of a pair the second product is added first, as AVX512-BF16 does it. `blocks` and `most` are literal:
-    there is a loop for each number of rows, whose sums stay in registers. `stride` are the bytes between two rows,
-    `span` those between two blocks of weights, which have 64 for each pair. Sums have 64 bytes a row, and 1024 a block,
-    if there are several. `ahead` are weights that will be needed, `ahead_step` bytes for each pair and block.
+    By AVX512-BF16 if `kind` is that of `jit.PAIRS`. Else rows are float32, rounded to bfloat16, and weights are made
+    float32; of a pair the second product is added first, as AVX512-BF16 does it. `blocks` is literal, and there is a
+    loop for each number of rows, whose sums stay in registers.
     """
     several = blocks.literal_value
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        _, _, _, rows, pairs, *addresses = arguments
+        rows, count, *addresses = cgutils.unpack_tuple(builder, arguments[2])
         done = builder.append_basic_block("done")
         choice = builder.switch(rows, done)
-        for count in range(1, most.literal_value + 1):
-            block = builder.append_basic_block(f"rows_{count}")
-            choice.add_case(LONG(count), block)
+        for number in range(1, MOST_ROWS[kind][several] + 1):
+            block = builder.append_basic_block(f"rows_{number}")
+            choice.add_case(LONG(number), block)
             builder.position_at_end(block)
-            _add_pairs(builder, several, count, pairs, addresses, done, widened=kind == types.uint64)
+            _add_pairs(builder, several, number, count, addresses, done, widened=kind == types.uint64)
         builder.position_at_end(done)
         return context.get_dummy_value()
 
-    return types.none(kind, blocks, most, *[types.int64] * 10), generate
+    return types.none(kind, blocks, pairs), generate
 
 
 def _add_pairs(
@@ -257,7 +256,7 @@ def broadcast(builder: Any, one: Any, vector: Any) -> Any:
 
 
 def _rounded(builder: Any, total: Any, target: Any) -> None:
-    """Store sixteen float32 numbers as bfloat16, rounded to the nearest as in `kernels.store`."""
+    """Store sixteen float32 numbers as bfloat16, rounded to the nearest as in `jit.store`."""
 
     def all_of(number: int) -> Any:
         return ir.Constant(ir.VectorType(WORD, SIXTEEN), [number] * SIXTEEN)
@@ -283,14 +282,3 @@ def round_sixteen(builder: Any, source: Any, target: Any) -> None:
 def round_sixteen_with(builder: Any, source: Any, bias: Any, target: Any) -> None:
     """Sixteen sums of two float32 numbers as bfloat16."""
     _rounded(builder, builder.fadd(_sixteen(builder, source), _sixteen(builder, bias)), target)
-
-
-@emitted(types.none, types.int64, types.int64, types.int64)
-def scale_sixteen(builder: Any, place: Any, scales: Any, scale: Any) -> None:
-    """Make sixteen int32 numbers float32, times the scale of each and that of all, in place."""
-    whole = builder.bitcast(_sixteen(builder, place), ir.VectorType(WORD, SIXTEEN))
-    of_each = _sixteen(builder, scales)
-    of_all = builder.load(builder.inttoptr(scale, ir.FloatType().as_pointer()), align=4)
-    spread = broadcast(builder, of_all, of_each.type)
-    scaled = builder.fmul(builder.fmul(builder.sitofp(whole, of_each.type), of_each), spread)
-    builder.store(scaled, builder.inttoptr(place, scaled.type.as_pointer()), align=4)

@@ -1,11 +1,8 @@
 """The steps of a pass on a GPU between its products with weights, each of them one kernel that Triton compiles.
 
 A pass of few columns takes as long as its kernels are many: 2 to 6 µs each, whatever they compute. These take the place
-of two to four of PyTorch's. They compute in float32 and round once, to the type of what they write; `Network.read` has
+of two to four of PyTorch's. They compute in float32 and round once, to the type of what they write; `TorchSteps` has
 the same steps in PyTorch, their slow twin.
-
-What a product gave, [N, O], may be twice as wide: behind it then is what an adapter adds in the columns that `masks_N`
-says (`gated.Gate.both`).
 
 Shapes: R rows of Q columns, N of all are computed, H key-value heads, G query heads for each of them, D head size, E
 hidden size, F inner size, O outputs.
@@ -34,19 +31,9 @@ _MOST_WARPS = 8
 
 
 @triton.jit
-def _output(found, added, masked, inside, ADAPTED: tl.constexpr):  # type: ignore[no-untyped-def]
-    """What a product gave at `found`, in float32; at a mask with what the adapter adds, so far behind it."""
-    value = tl.load(found, mask=inside, other=0.0).to(tl.float32)
-    if ADAPTED:
-        value += tl.load(found + added, mask=inside & masked, other=0.0).to(tl.float32)
-    return value
-
-
-@triton.jit
 def _norm(  # type: ignore[no-untyped-def]
     hidden,
     found,
-    masks,
     weight,
     total,
     normed,
@@ -54,16 +41,13 @@ def _norm(  # type: ignore[no-untyped-def]
     SIZE: tl.constexpr,
     BLOCK: tl.constexpr,
     ADDS: tl.constexpr,
-    ADAPTED: tl.constexpr,
 ):
     column = tl.program_id(0).to(tl.int64)
     places = tl.arange(0, BLOCK)
     inside = places < SIZE
     x = tl.load(hidden + column * SIZE + places, mask=inside, other=0.0).to(tl.float32)
     if ADDS:
-        masked = tl.load(masks + column) if ADAPTED else False
-        step = SIZE * 2 if ADAPTED else SIZE
-        x += _output(found + column * step + places, SIZE, masked, inside, ADAPTED)
+        x += tl.load(found + column * SIZE + places, mask=inside, other=0.0).to(tl.float32)
         tl.store(total + column * SIZE + places, x, mask=inside)
     weights = tl.load(weight + places, mask=inside, other=0.0).to(tl.float32)
     y = x * tl.rsqrt(tl.sum(x * x, axis=0) / SIZE + epsilon) * weights
@@ -71,17 +55,13 @@ def _norm(  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def _silu(  # type: ignore[no-untyped-def]
-    gate_up, masks, inner, SIZE: tl.constexpr, BLOCK: tl.constexpr, ADAPTED: tl.constexpr
-):
+def _silu(gate_up, inner, SIZE: tl.constexpr, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
     column = tl.program_id(0).to(tl.int64)
     places = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     inside = places < SIZE
-    masked = tl.load(masks + column) if ADAPTED else False
-    step = SIZE * 4 if ADAPTED else SIZE * 2
-    source = gate_up + column * step + places
-    gate = _output(source, SIZE * 2, masked, inside, ADAPTED)
-    up = _output(source + SIZE, SIZE * 2, masked, inside, ADAPTED)
+    source = gate_up + column * (SIZE * 2) + places
+    gate = tl.load(source, mask=inside, other=0.0).to(tl.float32)
+    up = tl.load(source + SIZE, mask=inside, other=0.0).to(tl.float32)
     found = gate / (1.0 + tl.exp(-gate)) * up
     tl.store(inner + column * SIZE + places, found.to(inner.dtype.element_ty), mask=inside)
 
@@ -89,7 +69,6 @@ def _silu(  # type: ignore[no-untyped-def]
 @triton.jit(do_not_specialize=["columns", "first", "head_step", "value_step"])
 def _place(  # type: ignore[no-untyped-def]
     heads,
-    masks,
     rotations,
     positions,
     places,
@@ -105,18 +84,15 @@ def _place(  # type: ignore[no-untyped-def]
     HALF: tl.constexpr,
     BLOCK: tl.constexpr,
     PICKED: tl.constexpr,
-    ADAPTED: tl.constexpr,
 ):
     column = tl.program_id(0).to(tl.int64)
     head = tl.program_id(1)
     half = tl.arange(0, BLOCK)
     inside = half < HALF
     width = SHARED * (GROUPS + 2) * 2 * HALF
-    masked = tl.load(masks + column) if ADAPTED else False
-    step = width * 2 if ADAPTED else width
-    source = heads + column * step + head * (2 * HALF) + half
-    left = _output(source, width, masked, inside, ADAPTED)
-    right = _output(source + HALF, width, masked, inside, ADAPTED)
+    source = heads + column * width + head * (2 * HALF) + half
+    left = tl.load(source, mask=inside, other=0.0).to(tl.float32)
+    right = tl.load(source + HALF, mask=inside, other=0.0).to(tl.float32)
 
     # Values are not rotated. The sines carry the sign (`Network.rotations`).
     turns = head < SHARED * (GROUPS + 1)
@@ -184,23 +160,10 @@ class Kernels:
     def __init__(self, heads: int, shared: int, size: int, epsilon: float):
         self._shared, self._groups, self._size, self._epsilon = shared, heads // shared, size, epsilon
 
-    def norm(self, hidden_NE: torch.Tensor, weight_E: torch.Tensor) -> torch.Tensor:
-        """The RMS norm [N, E] of hidden states, in the type of its weights."""
-        return self._norm(hidden_NE, None, None, weight_E)[1]
-
-    def add_norm(
-        self, hidden_NE: torch.Tensor, found_NO: torch.Tensor, masks_N: torch.Tensor | None, weight_E: torch.Tensor
+    def norm(
+        self, hidden_NE: torch.Tensor, found_NO: torch.Tensor | None, weight_E: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """The sum of hidden states and a product, in float32, and its norm: the end of a residual branch."""
-        return self._norm(hidden_NE, found_NO, masks_N, weight_E)
-
-    def _norm(
-        self,
-        hidden_NE: torch.Tensor,
-        found_NO: torch.Tensor | None,
-        masks_N: torch.Tensor | None,
-        weight_E: torch.Tensor,
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Hidden states, in float32 once a product is added to them; and their RMS norm in the type of its weights."""
         count, size = hidden_NE.shape
         normed_NE = hidden_NE.new_empty(count, size, dtype=weight_E.dtype)
         total_NE = hidden_NE if found_NO is None else hidden_NE.new_empty(count, size, dtype=torch.float32)
@@ -208,7 +171,6 @@ class Kernels:
         _norm[(count,)](
             hidden_NE,
             hidden_NE if found_NO is None else found_NO,
-            hidden_NE if masks_N is None else masks_N,
             weight_E,
             total_NE,
             normed_NE,
@@ -216,7 +178,6 @@ class Kernels:
             SIZE=size,
             BLOCK=block,
             ADDS=found_NO is not None,
-            ADAPTED=masks_N is not None,
             num_warps=min(max(block // 256, 1), _MOST_WARPS),
         )
         return total_NE, normed_NE
@@ -224,7 +185,6 @@ class Kernels:
     def place(
         self,
         heads_NO: torch.Tensor,
-        masks_N: torch.Tensor | None,
         positions_N: torch.Tensor,
         access: Access,
         layer: int,
@@ -241,7 +201,6 @@ class Kernels:
         queries = make(shape, dtype=store.dtype, device=store.device)
         _place[(len(heads_NO), self._shared * (self._groups + 2))](
             heads_NO,
-            positions_N if masks_N is None else masks_N,
             access.rotations,
             positions_N,
             access.places_N,
@@ -257,7 +216,6 @@ class Kernels:
             HALF=self._size // 2,
             BLOCK=triton.next_power_of_2(self._size // 2),
             PICKED=columns.real_N is not None,
-            ADAPTED=masks_N is not None,
             num_warps=1,
         )
         return queries
@@ -290,14 +248,13 @@ class Kernels:
         )
         return unfolded
 
-    def silu(self, gate_up_NO: torch.Tensor, masks_N: torch.Tensor | None = None) -> torch.Tensor:
+    def silu(self, gate_up_NO: torch.Tensor) -> torch.Tensor:
         """silu(gate) · up [N, F] of gates and ups side by side [N, 2F]."""
-        count, size = len(gate_up_NO), gate_up_NO.shape[1] // (2 if masks_N is None else 4)
+        count, size = len(gate_up_NO), gate_up_NO.shape[1] // 2
         inner_NF = gate_up_NO.new_empty(count, size)
         block = min(triton.next_power_of_2(size), _SILU_BLOCK)
         grid = count, triton.cdiv(size, block)
-        masks = gate_up_NO if masks_N is None else masks_N
-        _silu[grid](gate_up_NO, masks, inner_NF, SIZE=size, BLOCK=block, ADAPTED=masks_N is not None)
+        _silu[grid](gate_up_NO, inner_NF, SIZE=size, BLOCK=block)
         return inner_NF
 
 

@@ -1,6 +1,6 @@
 """Steps by whole vectors that numba has no functions for, in an order that is written down: sums, and attention.
 
-All take addresses. Shapes: D numbers of a head. The `kind` of a head is that of mars/engine/heads.py.
+All take addresses. Shapes: D numbers of a head, whose `kind` is that of `steps.head_kind`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,16 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, overload
 
-from mars.engine.instructions import HALF, LONG, SIXTEEN, WORD, broadcast, compiles_for, emit, emitted, pointer_to
+from mars.engine.backends.cpu.instructions import (
+    LONG,
+    SIXTEEN,
+    WORD,
+    broadcast,
+    compiles_for,
+    emit,
+    emitted,
+    pointer_to,
+)
 
 _KEYS = 4  # that are multiplied with queries at once: with two of these, 8 sums
 _SUMS = 8  # of vectors of 8 floats, in the 16 registers that there are for these
@@ -26,19 +35,10 @@ def multiply_add(builder: Any, x: Any, y: Any, z: Any) -> Any:
     return emit(builder, "llvm.fma.f32", [x, y, z], ir.FloatType())
 
 
-def _numbers(builder: Any, address: Any, place: Any, kind: Any, lanes: int) -> Any:
-    """The float32 of `lanes` stored numbers from number `place` on: a vector, unless it is one."""
-
-    def several(kind: Any) -> Any:
-        return ir.VectorType(kind, lanes) if lanes > 1 else kind
-
-    size = 2 if kind == HALF else 4
-    start = builder.add(address, builder.mul(place, LONG(size)))
-    stored = builder.load(pointer_to(builder, start, 0, several(kind)), align=size)
-    if kind != HALF:
-        return stored
-    sixteen = ir.Constant(several(WORD), [16] * lanes if lanes > 1 else 16)
-    return builder.bitcast(builder.shl(builder.zext(stored, several(WORD)), sixteen), several(ir.FloatType()))
+def _floats(builder: Any, address: Any, place: Any, lanes: int) -> Any:
+    """So many float32 from number `place` on: a vector, unless it is one."""
+    kind = ir.VectorType(ir.FloatType(), lanes) if lanes > 1 else ir.FloatType()
+    return builder.load(pointer_to(builder, builder.add(address, builder.mul(place, LONG(4))), 0, kind), align=4)
 
 
 def _summed(builder: Any, count: Any, add: Callable[[Any, int, Any], Any]) -> Any:
@@ -66,27 +66,21 @@ def sum_of(builder: Any, x: Any, count: Any) -> Any:
     """The sum of float32 numbers."""
 
     def add(place: Any, lanes: int, total: Any) -> Any:
-        return builder.fadd(total, _numbers(builder, x, place, ir.FloatType(), lanes))
+        return builder.fadd(total, _floats(builder, x, place, lanes))
 
     return _summed(builder, count, add)
 
 
-@intrinsic
-def sum_of_products(context: Any, x: Any, y: Any, count: Any, kind: Any) -> Any:
-    """The sum of the products of float32 numbers with as many of this kind."""
-    stored = HALF if kind == types.uint16 else ir.FloatType()
+@emitted(types.float32, types.int64, types.int64)
+def sum_of_squares(builder: Any, x: Any, count: Any) -> Any:
+    """The sum of the squares of float32 numbers."""
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        x, y, count, _ = arguments
+    def add(place: Any, lanes: int, total: Any) -> Any:
+        found = _floats(builder, x, place, lanes)
+        name = "llvm.fma.f32" if lanes == 1 else f"llvm.fma.v{lanes}f32"
+        return emit(builder, name, [found, found, total], total.type)
 
-        def add(place: Any, lanes: int, total: Any) -> Any:
-            pair = [_numbers(builder, one, place, of, lanes) for one, of in ((x, ir.FloatType()), (y, stored))]
-            name = "llvm.fma.f32" if lanes == 1 else f"llvm.fma.v{lanes}f32"
-            return emit(builder, name, [*pair, total], total.type)
-
-        return _summed(builder, count, add)
-
-    return types.float32(types.int64, types.int64, types.int64, kind), generate
+    return _summed(builder, count, add)
 
 
 @emitted(types.float32, types.int64, types.int64, types.int64)
@@ -99,7 +93,7 @@ def largest_sum(builder: Any, x: Any, y: Any, count: Any) -> Any:
         return builder.select(builder.fcmp_ordered(">", one, other), one, other)
 
     with cgutils.for_range_slice(builder, LONG(0), count, LONG(SIXTEEN)) as (place, _):
-        pair = [_numbers(builder, one, place, ir.FloatType(), SIXTEEN) for one in (x, y)]
+        pair = [_floats(builder, one, place, SIXTEEN) for one in (x, y)]
         builder.store(larger(builder.fadd(*pair), builder.load(most)), most)
     found, lanes = builder.load(most), SIXTEEN
     while lanes > 1:

@@ -1,0 +1,69 @@
+"""The steps of a pass by Triton's kernels; hidden states are float32 between them, as on a CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from mars.engine.attention import attention
+from mars.engine.backend import Weights
+from mars.engine.backends.cuda.kernels import Kernels
+from mars.engine.backends.torch_backend import TorchBackend, TorchSteps
+from mars.engine.gated import Gate, Pairs
+from mars.engine.linear import Linear
+from mars.engine.memory import Access
+from mars.engine.window import Window
+
+
+class CudaSteps(TorchSteps):
+    """A pass in which what ends a residual branch is added by the next norm."""
+
+    def __init__(
+        self,
+        weights: Weights,
+        pairs: Sequence[Sequence[Pairs | None]],
+        hidden: torch.Tensor,
+        gate: Gate | None,
+        window: Window,
+        access: Access,
+    ):
+        super().__init__(weights, pairs, hidden, gate, window, access)
+        self._added: torch.Tensor | None = None
+        self._kernels = Kernels(weights.heads, weights.shared, weights.size, weights.epsilon)
+
+    def walk(self) -> torch.Tensor | None:
+        with torch.cuda.device_of(self.hidden):
+            return super().walk()
+
+    def norm(self, weight_E: torch.Tensor) -> torch.Tensor:
+        self.hidden, normed_NE = self._kernels.norm(self.hidden, self._added, weight_E)
+        self._added = None
+        return normed_NE
+
+    def product(self, layer: int, product: int, x_NI: torch.Tensor) -> torch.Tensor:
+        found_NO = self.weights.layers[layer].products[product](x_NI)
+        self.adapt(layer, product, found_NO, x_NI)
+        return found_NO
+
+    def place(self, layer: int, heads_NO: torch.Tensor, first: int) -> torch.Tensor:
+        return self._kernels.place(heads_NO, self.positions_N, self.access, layer, first)
+
+    def attend(self, layer: int, queries: torch.Tensor) -> torch.Tensor:
+        found_RHQD = attention(queries, *self.access.read(layer), self.mask)
+        return self._kernels.unfold(found_RHQD, self.columns, self.weights.last_norm.dtype)
+
+    def silu(self, both_NO: torch.Tensor) -> torch.Tensor:
+        return self._kernels.silu(both_NO)
+
+    def add(self, layer: int, product: int, x_NI: torch.Tensor) -> None:
+        linear = self.weights.layers[layer].products[product]
+        added_NO = linear.wide(x_NI) if isinstance(linear, Linear) else linear(x_NI).float()
+        self.adapt(layer, product, added_NO, x_NI)
+        self._added = added_NO
+
+
+class CudaBackend(TorchBackend):
+    """Passes as `CudaSteps`."""
+
+    steps = CudaSteps
