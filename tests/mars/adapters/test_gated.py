@@ -25,6 +25,7 @@ from mars.decoding.pool import Pool
 from mars.decoding.service import Service
 from mars.engine import gated
 from mars.engine.engine import Clock, Engine, ModelEngine
+from mars.engine.gated import Pairs
 from mars.engine.window import Window
 from mars.metrics import output_ids
 from mars.phrases import Next, Phrases
@@ -115,7 +116,7 @@ def test_one_product_in_place_of_two_proposes_the_same(
 ) -> None:
     """As on a GPU, where the adapter is small."""
     plain = run(engine_of(head=True, graphs=True), PROMPTS[:rows], name)
-    monkeypatch.setattr(gated, "_joins", lambda _: True)
+    monkeypatch.setattr(gated, "Pairs", lambda *arguments, joined: Pairs(*arguments, joined=True))
     engine = engine_of(head=True, graphs=True)
     assert_same(run(engine, PROMPTS[:rows], name), plain)
 
@@ -213,38 +214,6 @@ def test_real_columns_have_the_very_bits_of_the_base(
     assert found.isfinite().all()
 
 
-def test_masks_have_the_same_bits_in_company(base: Callable[..., PreTrainedModel], saved: Callable[..., Path]) -> None:
-    """In bfloat16 passes are invariant, and the scores of masks, which a threshold judges, with them."""
-    adapter = load_adapter(saved(head=True))
-    engine = ModelEngine(base().bfloat16(), stop_token_ids=frozenset(), adapter=adapter)
-
-    def proposed(prompts: list[list[int]], row: int) -> list[Any]:
-        records = run(engine, prompts, "sliding window", use_cache=True)
-        return [part.proposals for record in records for part in record.rows if part.row == row and part.proposals]
-
-    for row, prompt in enumerate(PROMPTS):
-        alone, together = proposed([prompt], 0), proposed(PROMPTS, row)
-        assert alone
-        for one, other in zip(alone, together, strict=True):
-            shared = min(len(one), len(other))  # a row near its end has fewer columns of its own
-            assert one[:shared] == other[:shared]
-
-
-def test_compiled_masks_are_near_those_of_torch(
-    base: Callable[..., PreTrainedModel], saved: Callable[..., Path]
-) -> None:
-    adapter = load_adapter(saved(head=True))
-    found = []
-    for invariant in (True, False):
-        engine = ModelEngine(base(), stop_token_ids=frozenset(), adapter=adapter, invariant=invariant)
-        window = windows(engine.vocab_size)["rows"]
-        rows = engine.open(window.rows, 20)
-        slots_RQ = torch.arange(1, 5).repeat(window.rows, 1)
-        rows.forward(Window(ids_RQ=slots_RQ + 20, slots_RQ=slots_RQ, extent=5, keep=0))
-        found.append(rows.forward(window).clone())
-    torch.testing.assert_close(*found, atol=1e-4, rtol=1e-4)
-
-
 def test_engines_on_one_base_share_its_weights(
     base: Callable[..., PreTrainedModel], saved: Callable[..., Path]
 ) -> None:
@@ -256,7 +225,7 @@ def test_engines_on_one_base_share_its_weights(
     assert adapted.mask_token_id == again.mask_token_id == plain.vocab_size
     for engine in (adapted, again):
         assert engine.model is plain.model
-        assert engine._model._layers is plain._model._layers  # type: ignore[attr-defined]
+        assert engine._model._held is plain._model._held  # type: ignore[attr-defined]
         assert engine._model._head is plain._model._head  # type: ignore[attr-defined]
         assert engine.stop_token_ids == {2}
 

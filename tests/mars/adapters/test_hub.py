@@ -56,7 +56,7 @@ def test_engines_are_kept_and_share_the_weights(
     plain = find_engine(model, stops, None)
     assert find_engine(model, stops, None, adapter) is adapted
     assert plain.mask_token_id is None
-    assert adapted._model._layers is plain._model._layers  # type: ignore[attr-defined]
+    assert adapted._model._held is plain._model._held  # type: ignore[attr-defined]
     assert find_engine(model, stops, None, load_adapter(saved())) is not adapted
 
 

@@ -71,7 +71,7 @@ def test_lanes_on_one_base_share_its_weights(write_adapter: WriteAdapter, llama_
     base, one, other = load(llama_folder), load(write_adapter()), load(write_adapter())
     assert addresses(base) == addresses(one) == addresses(other)
     networks = [engine_of(checkpoint)._model for checkpoint in (base, one, other)]
-    layers = [network._layers for network in networks]  # type: ignore[union-attr]
+    layers = [network._held for network in networks]  # type: ignore[union-attr]
     assert layers[0] is layers[1] is layers[2]
     assert networks[0]._head is networks[1]._head  # type: ignore[union-attr]
     assert networks[0]._embedding.data_ptr() == addresses(base)[0]  # type: ignore[union-attr]
@@ -115,11 +115,11 @@ def test_weights_that_are_changed_are_laid_out_again(tiny_llama: PreTrainedModel
     model = LlamaForCausalLM(tiny_llama.config).eval()
     model.load_state_dict(tiny_llama.state_dict())
     first, second = (ModelEngine(model, stop_token_ids=frozenset()) for _ in range(2))
-    assert first._model._layers is second._model._layers  # type: ignore[union-attr]
+    assert first._model._held is second._model._held  # type: ignore[union-attr]
     with torch.no_grad():
         model.model.layers[0].mlp.up_proj.weight.mul_(3)
     third = ModelEngine(model, stop_token_ids=frozenset())
-    assert third._model._layers is not second._model._layers  # type: ignore[union-attr]
+    assert third._model._held is not second._model._held  # type: ignore[union-attr]
 
 
 def test_another_base_is_refused_with_both_fingerprints(write_adapter: WriteAdapter, llama_folder: Path) -> None:

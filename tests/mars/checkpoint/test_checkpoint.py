@@ -16,7 +16,7 @@ from mars.checkpoint.checkpoint import Checkpoint, CheckpointError, choose_dtype
 from mars.config import DecodingSettings
 from mars.decoding import DECODERS
 from mars.decoding.pair import Pair
-from mars.engine.linear import bfloat16_is_faster
+from mars.engine.backends import not_invariant
 from mars.metrics import output_ids
 
 PROMPT = [9, 10, 11, 12]
@@ -316,23 +316,21 @@ def test_a_device_that_is_not_there(tiny_folder: Path) -> None:
         load_checkpoint(tiny_folder, device="cuda")
 
 
-def test_the_dtype_of_large_models_on_a_cpu_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_dtype_on_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     large = LlamaConfig(hidden_size=1024, num_hidden_layers=4, vocab_size=32000)
     small = LlamaConfig(hidden_size=32, intermediate_size=64, num_hidden_layers=2, vocab_size=320)
-    cpu, asked = torch.device("cpu"), []
-
-    def measured(threads: int, *, whole: bool) -> bool:
-        asked.append(whole)
-        return expected == torch.bfloat16
-
+    ragged = LlamaConfig(hidden_size=1024, intermediate_size=2744, num_hidden_layers=4)
+    cpu = torch.device("cpu")
     monkeypatch.delenv("MARS_CPU_DTYPE", raising=False)
-    monkeypatch.setattr("mars.checkpoint.checkpoint.bfloat16_is_faster", measured)
-    for expected in (torch.bfloat16, torch.float32):
-        assert choose_dtype("auto", cpu, large) == expected
-        assert choose_dtype("auto", cpu, small) == choose_dtype("auto", cpu) == torch.float32
-        assert choose_dtype("float32", cpu, large) == torch.float32
-    choose_dtype("auto", cpu, LlamaConfig(hidden_size=1024, intermediate_size=2744, num_hidden_layers=4))
-    assert asked == [True, True, False], "kernels of our own take whole tiles alone"
+    monkeypatch.setattr("mars.engine.backends._has", lambda package: False)
+    assert choose_dtype("auto", cpu, large) == torch.float32, "without numba there are no kernels for bfloat16"
+    monkeypatch.undo()
+    monkeypatch.delenv("MARS_CPU_DTYPE", raising=False)
+    known = not_invariant(cpu, torch.bfloat16, large) is None
+    assert choose_dtype("auto", cpu, large) == (torch.bfloat16 if known else torch.float32)
+    for config in (small, ragged, None):
+        assert choose_dtype("auto", cpu, config) == torch.float32
+    assert choose_dtype("float32", cpu, large) == torch.float32
     assert choose_dtype("auto", torch.device("cuda"), small) == torch.bfloat16
     monkeypatch.setenv("MARS_CPU_DTYPE", "bfloat16")
     assert choose_dtype("auto", cpu, large) == torch.bfloat16
@@ -340,7 +338,6 @@ def test_the_dtype_of_large_models_on_a_cpu_is_measured(monkeypatch: pytest.Monk
     monkeypatch.setenv("MARS_CPU_DTYPE", "float16")
     with pytest.raises(CheckpointError, match="dtype must be one of auto, float32, bfloat16, got 'float16'"):
         choose_dtype("auto", cpu, large)
-    assert isinstance(bfloat16_is_faster(torch.get_num_threads()), bool)
 
 
 @pytest.mark.parametrize("name", ["other.bin", "../x.safetensors", "absent.safetensors"])

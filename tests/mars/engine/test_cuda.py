@@ -7,24 +7,24 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import torch
 from torch.nn import functional
-from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel, Qwen2Config, Qwen2ForCausalLM
 
-from mars.engine import gated, network
+from mars.engine import backends, gated
 from mars.engine.adapter import LINEARS, Adapter, HeadWeights, LowRank, linear_of
+from mars.engine.backends import torch_backend
+from mars.engine.gated import Pairs
 from mars.engine.graphs import Runner
-from mars.engine.linear import Linear
 from mars.engine.memory import Memory
-from mars.engine.network import Network, Norm
+from mars.engine.network import Network
 from mars.engine.window import Columns, Window
 
 ON_GPU = torch.cuda.is_available()
-triton_kernels = pytest.importorskip("mars.engine.triton_kernels", exc_type=ImportError)
+triton_kernels = pytest.importorskip("mars.engine.backends.cuda.kernels", exc_type=ImportError)
+cuda_backend = pytest.importorskip("mars.engine.backends.cuda.backend", exc_type=ImportError)
 
 pytestmark = [pytest.mark.usefixtures("one_thread"), *([pytest.mark.gpu] if ON_GPU else [])]
 DEVICE = "cuda" if ON_GPU else "cpu"
@@ -79,13 +79,10 @@ def adapter_of(model: PreTrainedModel, *, layers: int = 2, names: tuple[str, ...
 def kernels(*, used: bool) -> Iterator[None]:
     """Networks that are built meanwhile have Triton's kernels on any device, or on none; B A is joined in both."""
 
-    def on(device: torch.device, dtype: torch.dtype, shape: tuple[int, int, int], epsilon: float) -> Any:
-        return triton_kernels.Kernels(*shape, epsilon) if used else None
-
+    chosen = cuda_backend.CudaBackend if used else torch_backend.TorchBackend
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(network, "kernels_on", on)
-        patch.setattr(network, "projection", lambda weight_OI, bias_O, **_: Linear(weight_OI, bias_O))  # as on a GPU
-        patch.setattr(gated, "_joins", lambda _: True)
+        patch.setattr(backends, "choose", lambda device, dtype, *, invariant: chosen)
+        patch.setattr(gated, "Pairs", lambda *arguments, joined: Pairs(*arguments, joined=True))
         yield
 
 
@@ -108,14 +105,14 @@ def test_the_norm(size: int, dtype: torch.dtype) -> None:
     torch.manual_seed(0)
     hidden_NE, weight_E = torch.randn(6, size, device=DEVICE).to(dtype), torch.randn(size, device=DEVICE).to(dtype)
     steps = triton_kernels.Kernels(4, 2, 8, 1e-5)
-    expected = Norm(weight_E, 1e-5, dtype)(hidden_NE)
-    assert_near(steps.norm(hidden_NE, weight_E), expected)
+    expected = torch.rms_norm(hidden_NE, (size,), weight_E, 1e-5)
+    assert_near(steps.norm(hidden_NE, None, weight_E)[1], expected)
 
 
 def test_the_norm_has_the_type_of_its_weights() -> None:
     hidden_NE, weight_E = torch.randn(6, 32, device=DEVICE), torch.randn(32, device=DEVICE).bfloat16()
-    expected = Norm(weight_E, 1e-5, torch.float32)(hidden_NE)
-    assert_near(triton_kernels.Kernels(4, 2, 8, 1e-5).norm(hidden_NE, weight_E), expected)
+    expected = torch.rms_norm(hidden_NE, (32,), weight_E.float(), 1e-5).bfloat16()
+    assert_near(triton_kernels.Kernels(4, 2, 8, 1e-5).norm(hidden_NE, None, weight_E)[1], expected)
 
 
 @pytest.mark.parametrize("size", [48, 1500])
@@ -156,7 +153,7 @@ def test_keys_and_values_are_written_and_queries_folded(
 
     turned_NHD = heads_NO.view(count, total, size).float().clone()
     cosines_N1D, sines_N1D = access.rotations.float().index_select(0, positions_N).unbind(1)
-    network._turn(turned_NHD.narrow(1, 0, shared * (groups + 1)), cosines_N1D, sines_N1D)
+    torch_backend._turn(turned_NHD.narrow(1, 0, shared * (groups + 1)), cosines_N1D, sines_N1D)
     stored = cache.view(-1, size).clone()
     places = (places_N[:, None] + offsets_P).flatten()
     stored.index_copy_(0, places, turned_NHD[:, shared * groups :].flatten(0, 1).to(dtype))
@@ -164,7 +161,7 @@ def test_keys_and_values_are_written_and_queries_folded(
     expected = asked_RQHD.unflatten(2, (shared, groups)).permute(0, 2, 3, 1, 4).flatten(2, 3)
 
     steps = triton_kernels.Kernels(shared * groups, shared, size, 1e-5)
-    assert_near(steps.place(heads_NO, None, positions_N, access, 0, first), expected)
+    assert_near(steps.place(heads_NO, positions_N, access, 0, first), expected)
     assert_near(cache.view(-1, size), stored)
 
 
@@ -292,59 +289,11 @@ def test_a_network_in_bfloat16_reads_nearly_the_same(window: str, adapted: bool)
     assert (found - expected).norm() < 0.08 * expected.norm()
 
 
-class Counting(TorchDispatchMode):
-    """Counts operations that are kernels on a GPU: all but views and new tensors."""
-
-    count = 0
-
-    def __torch_dispatch__(
-        self, operation: Any, types: Any, arguments: tuple[Any, ...] = (), options: dict[str, Any] | None = None
-    ) -> Any:
-        name = operation.overloadpacket.__name__
-        self.count += not operation.is_view and name not in ("empty", "new_empty", "_unsafe_view")
-        return operation(*arguments, **(options or {}))
-
-
-@pytest.mark.parametrize(
-    ("window", "rows", "expected"), [("one column", 1, 9), ("line", 1, 10), ("line", 2, 10), ("tree", 1, 10)]
-)
-def test_so_many_kernels_are_a_layer(window: str, rows: int, expected: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The operations that a second layer adds; Triton's kernels are counted, and not run."""
-    counting = Counting()
-
-    class Launches:
-        def __getitem__(self, grid: tuple[int, ...]) -> Callable[..., None]:
-            def launch(*arguments: Any, **options: Any) -> None:
-                counting.count += 1
-
-            return launch
-
-    monkeypatch.setattr(network, "attention", functional.scaled_dot_product_attention)  # as on a GPU
-    for name in ("_norm", "_place", "_unfold", "_silu"):
-        monkeypatch.setattr(triton_kernels, name, Launches())
-    asked, model, counts = windows()[window], model_of("qwen2"), []
-    asked = replace(asked, ids_RQ=asked.ids_RQ[:1].repeat(rows, 1), slots_RQ=asked.slots_RQ[:1].repeat(rows, 1))
-    for layers in (1, 2):
-        shorter = copy.deepcopy(model)
-        shorter.config.num_hidden_layers = layers
-        del shorter.base_model.layers[layers:]
-        memory = Memory(network_of(shorter, adapter_of(model, layers=layers), used=True), 2, 20)
-        counting.count = 0
-        with torch.inference_mode(), counting:
-            memory.forward(replace(asked), static=True)  # a window computes its positions once
-        counts.append(counting.count)
-    assert counts[1] - counts[0] == expected
-
-
-def test_a_cpu_and_double_precision_have_no_kernels_of_triton() -> None:
-    assert network.kernels_on(torch.device("cpu"), torch.float32, (4, 2, 8), 1e-5) is None
-    assert Network(model_of("llama").double())._kernels is None
-
-
-@pytest.mark.skipif(not ON_GPU, reason="needs a CUDA device")
-@torch.inference_mode()
-def test_a_network_on_a_gpu_has_kernels_of_triton() -> None:
-    assert Network(model_of("llama"))._kernels is not None
+def test_the_backend_is_chosen_by_device_and_type() -> None:
+    for device, dtype in (("cpu", torch.float32), (DEVICE, torch.float64)):
+        assert backends.choose(torch.device(device), dtype, invariant=False) is torch_backend.TorchBackend
+    if ON_GPU:
+        assert backends.choose(torch.device("cuda"), torch.float32, invariant=False) is cuda_backend.CudaBackend
 
 
 @pytest.mark.skipif(not ON_GPU, reason="needs a CUDA device")

@@ -8,28 +8,29 @@ from functools import partial
 
 import pytest
 import torch
-from torch.nn import functional
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
 from mars.config import DecodingSettings
 from mars.decoding import DECODERS
-from mars.engine import engine, linear, network
+from mars.engine import backends
+from mars.engine.backends.cpu.tiles import kind_of_products
 from mars.engine.engine import ModelEngine, Rows
-from mars.engine.linear import Linear, bfloat16_is_faster, most_probable, steady_rows
-from mars.engine.tiles import Tiled, kind_of_products
 from mars.engine.window import Window, merge, verification_tree
 from mars.metrics import output_ids
 
 TOKENS = torch.randint(300, (90,), generator=torch.Generator().manual_seed(3))
 AT = 70  # the position of the token that is looked at
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = [
+    pytest.mark.usefixtures("one_thread"),
+    pytest.mark.skipif(kind_of_products() is None, reason="this CPU has no AVX2"),
+]
 
 
-def small_llama(vocab_size: int = 300, hidden_size: int = 144) -> PreTrainedModel:
+def small_llama(vocab_size: int = 300, hidden_size: int = 288) -> PreTrainedModel:
     """Nine heads on three key-value heads, a vocabulary in which many tokens are nearly as probable as the best.
 
-    With 304 tokens and a hidden size of 288 the weights fill whole tiles (mars/engine/tiles.py).
+    All but its vocabulary fills whole tiles.
     """
     torch.manual_seed(0)
     config = LlamaConfig(
@@ -46,13 +47,9 @@ def small_llama(vocab_size: int = 300, hidden_size: int = 144) -> PreTrainedMode
     return LlamaForCausalLM(config).eval()
 
 
-@pytest.fixture(params=["float32", "bfloat16", "bfloat16 with a large vocabulary", "bfloat16 in whole tiles"])
-def model(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> PreTrainedModel:
-    """With a large vocabulary bfloat16 has no float32 copy of it."""
-    if "large" in request.param:
-        monkeypatch.setattr(network, "_COPIED_WEIGHTS", 0)
-    sizes = (304, 288) if "tiles" in request.param else ()
-    return small_llama(*sizes).to(getattr(torch, request.param.split()[0]))
+@pytest.fixture(params=[300, 304], ids=["a vocabulary that fills no tiles", "whole tiles"])
+def model(request: pytest.FixtureRequest) -> PreTrainedModel:
+    return small_llama(request.param).bfloat16()
 
 
 def chain(start: int, end: int, keep: int = 0) -> Window:
@@ -222,101 +219,18 @@ def test_bfloat16_is_near_the_modules() -> None:
         assert (found - exact).norm() < (expected - exact).norm()
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_a_compact_engine_gives_the_weights_back(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where oneDNN does not pack bfloat16, there is no second copy, and the weights stay where they are."""
-    monkeypatch.setattr(network, "_COPIED_WEIGHTS", 0)
-    model = small_llama().to(dtype)
-    before = copy.deepcopy(model.state_dict())
-    engine_of = partial(ModelEngine, stop_token_ids=frozenset(), invariant=True)
-    plain = engine_of(model).open(1, 128).forward(chain(0, 9, 9)).clone()
-    model = copy.deepcopy(model)
-    engine = engine_of(model, compact=True)
-    norms, left = 4 * 144, sum(parameter.numel() for parameter in model.model.layers.parameters())
-    packs = dtype == torch.float32 or linear._onednn_knows_bfloat16()
-    assert (left == norms) == packs
-    assert engine._network._head._product.packed == packs  # type: ignore[union-attr]
-    assert torch.equal(engine.open(1, 128).forward(chain(0, 9, 9)), plain)
-    shared = engine_of(model, compact=True)
-    assert shared._network._layers is engine._network._layers  # type: ignore[union-attr]
-    assert all(torch.equal(engine.model.state_dict()[name], weight) for name, weight in before.items())
-    recomputed = engine.open(1, 128, use_cache=False).forward(chain(0, 9, 9))
-    assert (recomputed - plain).norm() < 0.05 * plain.norm()
-    again = engine_of(model, compact=True)
-    assert again._network._layers is engine._network._layers  # type: ignore[union-attr]
-
-
-def test_the_logits_of_candidates_are_summed_to_float32() -> None:
-    torch.manual_seed(0)
-    weight = (torch.randn(9000 // 64 * 64, 96) * 0.2).bfloat16()
-    head = linear.Head(weight, None, copy=False)
-    x = torch.randn(5, 96).bfloat16()
-    logits, exact = head(x), x.double() @ weight.double().T
-    best = exact.topk(linear.CANDIDATES).indices
-    torch.testing.assert_close(logits.gather(1, best[:, :8]), exact.gather(1, best[:, :8]).float(), atol=1e-5, rtol=0)
-    torch.testing.assert_close(logits, exact.float(), atol=0.05, rtol=2**-8)
-    assert torch.equal(logits.argmax(-1), exact.argmax(-1))
-
-
-def test_the_most_probable_are_found_block_by_block() -> None:
-    logits = torch.randn(3, 4, 64 * 80, generator=torch.Generator().manual_seed(0))
-    values, tokens = most_probable(logits, 20)
-    assert torch.equal(values, logits.topk(20).values)
-    assert torch.equal(logits.gather(-1, tokens), values)
-
-
-def test_a_product_that_is_nowhere_steady_is_padded() -> None:
-    weight = torch.randn(40, 24)
-    assert steady_rows(lambda weight: lambda x: x @ weight.T + len(x), weight.shape, torch.float32) == (32, 32)
-    few = steady_rows(lambda _: lambda x: x.cumsum(1)[:, -1:] + (len(x) < 5), weight.shape, torch.float32)
-    assert few == (5, 64)
-    steady, plain = Linear(weight, steady=True), Linear(weight)
-    steady._least = steady._most = 32
-    x = torch.randn(70, 24)
-    torch.testing.assert_close(steady(x), plain(x), atol=1e-5, rtol=1e-5)
-    assert torch.equal(steady(x[5:6]), steady(x)[5:6])
-
-
-@pytest.mark.parametrize("steady", [False, True])
-def test_bfloat16_where_onednn_cannot_compute_it(steady: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A CPU without AVX-512: oneDNN refuses to pack such weights there. Without AVX2 there are no kernels of ours."""
-    monkeypatch.setattr(linear, "own_product", lambda weight_OI: None)
-    monkeypatch.setattr(linear, "_onednn_knows_bfloat16", lambda: False)
-    monkeypatch.setattr(linear, "_bounds", {})
-    weight, x = torch.randn(48, 32).bfloat16(), torch.randn(9, 32).bfloat16()
-    product = Linear(weight, pack=True, steady=steady)
-    assert not product.packed
-    torch.testing.assert_close(product(x), functional.linear(x, weight), atol=0.05, rtol=2**-7)
-    assert not bfloat16_is_faster.__wrapped__(torch.get_num_threads())
-
-
-def test_types_are_timed_with_the_products_that_passes_use(monkeypatch: pytest.MonkeyPatch) -> None:
-    """oneDNN is hardly faster in bfloat16 on a busy CPU without AMX; kernels of our own are."""
-    timed: list[type] = []
-    for kind in (Linear, Tiled):
-        original = kind.__call__
-
-        def call(self: Linear, x_TI: torch.Tensor, original: Callable[..., torch.Tensor] = original) -> torch.Tensor:
-            timed.append(type(self))
-            return original(self, x_TI)
-
-        monkeypatch.setattr(kind, "__call__", call)
-    bfloat16_is_faster.__wrapped__(torch.get_num_threads())
-    assert set(timed) == ({Linear} if kind_of_products() is None else {Linear, Tiled})
-    timed.clear()
-    bfloat16_is_faster.__wrapped__(torch.get_num_threads(), whole=False)
-    assert set(timed) <= {Linear}, "weights that fill no tiles have no kernels of our own"
-
-
 def test_it_is_refused_where_it_cannot_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
     engine_of = partial(ModelEngine, stop_token_ids=frozenset())
-    with pytest.raises(ValueError, match="for float32 and bfloat16, got float64"):
-        engine_of(small_llama().double(), invariant=True)
-    model = small_llama()
+    with pytest.raises(ValueError, match="for bfloat16, got float32: use --no-invariant"):
+        engine_of(small_llama(), invariant=True)
+    with pytest.raises(ValueError, match="for matrices that fill tiles of 16 x 32 weights, and this model's do not"):
+        engine_of(small_llama(hidden_size=144).bfloat16(), invariant=True)
+    assert not engine_of(small_llama(hidden_size=144).bfloat16()).invariant
+    model = small_llama().bfloat16()
     model.config.hidden_act = "gelu"
     with pytest.raises(ValueError, match="invariant passes are for plain Qwen2 and Llama, got LlamaForCausalLM"):
         engine_of(model, invariant=True)
-    monkeypatch.setattr(engine, "find_spec", lambda name: None)
+    monkeypatch.setattr(backends, "_has", lambda package: False)
     with pytest.raises(ValueError, match="compiled by numba, which is not installed: pip install numba"):
-        engine_of(small_llama(), invariant=True)
+        engine_of(small_llama().bfloat16(), invariant=True)
     assert not engine_of(small_llama().bfloat16()).invariant

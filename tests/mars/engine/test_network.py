@@ -133,12 +133,12 @@ def test_weights_are_held_once() -> None:
     model = qwen2()
     network = Network(model)
     attention, feed_forward = model.model.layers[1].self_attn, model.model.layers[1].mlp
-    layer = network._layers[1]
-    assert attention.q_proj.weight.data_ptr() == layer.queries_keys_values._weight.data_ptr()
+    heads, _, gate_up, _ = network._backend.weights.layers[1].products
+    assert attention.q_proj.weight.data_ptr() == heads._weight.data_ptr()
     for module, fused in (
-        (attention.v_proj.weight, layer.queries_keys_values._weight),
-        (attention.v_proj.bias, layer.queries_keys_values.bias),
-        (feed_forward.up_proj.weight, layer.gate_up._weight),
+        (attention.v_proj.weight, heads._weight),
+        (attention.v_proj.bias, heads.bias),
+        (feed_forward.up_proj.weight, gate_up._weight),
     ):
         assert module.untyped_storage().data_ptr() == fused.untyped_storage().data_ptr()
 

@@ -9,13 +9,15 @@ from dataclasses import replace
 
 import pytest
 import torch
+from transformers import LlamaConfig
 
-from mars.engine import amx, linear, tiles
-from mars.engine.kernels import PAIRS, WIDENED
-from mars.engine.linear import Linear, projection
-from mars.engine.tile_layout import fits, pack, unpack
-from mars.engine.tiles import Tiled, kind_of_products
-from mars.engine.workers import openmp
+from mars.engine import backends
+from mars.engine.backends.cpu import amx, tiles
+from mars.engine.backends.cpu.jit import PAIRS, WIDENED
+from mars.engine.backends.cpu.layout import pack, unpack
+from mars.engine.backends.cpu.openmp import openmp
+from mars.engine.backends.cpu.tiles import Tiled, kind_of_products
+from mars.engine.linear import Linear
 
 pytestmark = [
     pytest.mark.skipif(kind_of_products() is None, reason="this CPU has no AVX2"),
@@ -120,34 +122,21 @@ def test_it_leaves_the_tiles_of_onednn_as_they_were() -> None:
         assert torch.equal(tiled(x_TI[:5]), expected_TO), rows
 
 
-def test_tiles_are_for_steady_products_of_bfloat16_that_fill_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And for others where oneDNN knows no bfloat16."""
-    whole, ragged = torch.randn(80, 96).bfloat16(), torch.randn(80, 100).bfloat16()
-    assert fits(whole)
-    assert not fits(ragged)
-    assert isinstance(projection(whole, pack=True, steady=True), Tiled)
-    assert isinstance(projection(ragged, pack=True, steady=True), Linear)
-    assert isinstance(projection(whole.float(), pack=True, steady=True), Linear)
-    for known, kind in ((True, Linear), (False, Tiled)):
-        monkeypatch.setattr(linear, "_onednn_knows_bfloat16", lambda known=known: known)
-        assert isinstance(projection(whole, pack=False, steady=False), kind)
-
-
 @pytest.mark.parametrize("variable", ["ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA"])
-def test_instructions_that_are_forbidden_to_onednn_are_not_used(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    weight_OI, usual = torch.randn(80, 96).bfloat16(), kind_of_products()
+def test_forbidden_instructions_are_not_used(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    usual, config = kind_of_products(), LlamaConfig(hidden_size=64, intermediate_size=64)
     for name in ("AVX512_CORE_AMX", "ALL", ""):
         monkeypatch.setenv(variable, name)
         assert kind_of_products() is usual, name
-        assert isinstance(projection(weight_OI, pack=True, steady=True), Tiled), name
     monkeypatch.setenv(variable, "AVX512_CORE_BF16")
     assert kind_of_products() is (WIDENED if usual is WIDENED else PAIRS)
     for name in ("AVX512_CORE", "AVX2"):
         monkeypatch.setenv(variable, name)
         assert kind_of_products() is WIDENED
+        assert backends.not_invariant(torch.device("cpu"), torch.bfloat16, config) is None
     for name in ("AVX", "SSE41"):
         monkeypatch.setenv(variable, name)
-        assert isinstance(projection(weight_OI, pack=True, steady=True), Linear), name
+        assert "AVX2" in str(backends.not_invariant(torch.device("cpu"), torch.bfloat16, config)), name
 
 
 @NEEDS_BFLOAT16

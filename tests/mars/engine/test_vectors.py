@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 from numba import njit
 
-from mars.engine import kernels
-from mars.engine.vectors import largest_sum, sum_of, sum_of_products
+from mars.engine.backends.cpu.vectors import largest_sum, sum_of, sum_of_squares
 
 
 @pytest.mark.parametrize("count", [0, 5, 16, 40, 576])
 def test_sums_are_those_of_sixteen_lanes_and_what_is_left_over(count: int) -> None:
-    x, y = np.random.default_rng(0).standard_normal((2, count)).astype(np.float32)
+    x = np.random.default_rng(0).standard_normal(count).astype(np.float32)
     lanes = x[: count // 16 * 16].reshape(-1, 16).sum(0)
     while len(lanes) > 1:
         lanes = lanes[: len(lanes) // 2] + lanes[len(lanes) // 2 :]
@@ -20,7 +19,7 @@ def test_sums_are_those_of_sixteen_lanes_and_what_is_left_over(count: int) -> No
     for left in x[count // 16 * 16 :]:
         expected += left
     assert _sum(x, count) == expected
-    assert _products(x, y, count) == pytest.approx(x.astype(np.float64) @ y, rel=1e-5, abs=1e-5)
+    assert _squares(x, count) == pytest.approx(x.astype(np.float64) @ x, rel=1e-5, abs=1e-5)
 
 
 @pytest.mark.parametrize("count", [0, 16, 64, 576])
@@ -43,6 +42,6 @@ def _sum(x, count):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _products(x, y, count):  # type: ignore[no-untyped-def]
-    found = sum_of_products(x.ctypes.data, y.ctypes.data, count, kernels.WIDE)
-    return found + np.float32(0) * (len(x) + len(y))
+def _squares(x, count):  # type: ignore[no-untyped-def]
+    found = sum_of_squares(x.ctypes.data, count)
+    return found + np.float32(0) * len(x)
