@@ -252,8 +252,6 @@ def choose_dtype(dtype: str, device: torch.device, config: PreTrainedConfig | No
     return found
 
 
-
-
 def read_record(folder: Path) -> dict[str, Any]:
     """The training record of a folder; empty if it has none.
 

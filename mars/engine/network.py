@@ -182,7 +182,7 @@ class Network:
                 for module in modules:
                     module.weight.data = module.weight.data.new_empty(0)
             products.append(linear)
-        norms = (norm.weight.detach() for norm in (layer.input_layernorm, layer.post_attention_layernorm))
+        norms = layer.input_layernorm.weight.detach(), layer.post_attention_layernorm.weight.detach()
         return Layer(*norms, products)
 
     def restore(self) -> None:

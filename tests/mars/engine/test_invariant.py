@@ -181,12 +181,11 @@ def test_other_passes_are_nearly_the_same() -> None:
     torch.testing.assert_close(single, many, atol=1e-4, rtol=1e-4)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("layout", ["linear", "quadratic", "tree", "auto"])
-def test_exact_decoding_writes_what_one_token_at_a_time_does(dtype: torch.dtype, layout: str) -> None:
+def test_exact_decoding_writes_what_one_token_at_a_time_does(layout: str) -> None:
     """The weights are small, so that the best tokens are nearly tied and rounding would choose between them."""
     torch.manual_seed(1)
-    model = small_llama().to(dtype)
+    model = small_llama().bfloat16()
     with torch.no_grad():
         model.get_input_embeddings().weight.mul_(0.05)
     engine = ModelEngine(model, stop_token_ids=frozenset(), mask_token_id=3, invariant=True)
