@@ -441,13 +441,6 @@ _ALL = (
         0.4,
     ),
     Study(
-        "real-int8-accuracy",
-        "IFEval with the base in 8 bits, all 541 prompts",
-        _ifeval("--dtype int8 --max-new-tokens 256 --batch-size 32 --decoders autoregressive", BASE, baseline=""),
-        0.1,
-        machine=_CORES,
-    ),
-    Study(
         "real-agree",
         "exact decoding against generate of the untouched base on Spec-Bench, token by token; printed",
         f"python -m analysis {_AGREE} --dtype float32 --batch-sizes 8 --decoders self_speculative/lookup "

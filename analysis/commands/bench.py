@@ -199,7 +199,7 @@ def _generate(checkpoint: Checkpoint, settings: DecodingSettings, options: argpa
     """`generate` on the weights of the checkpoint, or those of an adapter's base, as a model of its own."""
     folder = weights_folder(options.checkpoint, options.base)
     engine = checkpoint.engine
-    dtype = torch.bfloat16 if checkpoint.dtype == "int8" else getattr(torch, checkpoint.dtype)
+    dtype = getattr(torch, checkpoint.dtype)
     model = load_model(folder, *read_config(folder), dtype).to(engine.device)
     generate = Generate(model, engine.stop_token_ids, settings.max_new_tokens)
     watch = Stopwatch.of(engine.device)

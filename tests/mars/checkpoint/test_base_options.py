@@ -64,5 +64,5 @@ def test_training_starts_from_a_gguf_file(cache: Path, tiny_gguf: Path, tiny_lla
 
 
 def test_a_trained_adapter_names_its_base_and_the_bases_fingerprint(llama_folder: Path) -> None:
-    _, _, named = load_base(str(llama_folder))
+    _, _, named, _ = load_base(str(llama_folder))
     assert named == {"name": str(llama_folder), "fingerprint": folder_fingerprint(llama_folder)}

@@ -180,7 +180,7 @@ def test_weights_in_several_files(tiny_model: PreTrainedModel, folder: Path, tin
     assert len(list(folder.glob("*.safetensors"))) > 1
     assert written(load_checkpoint(folder, device="cpu"), "sliding_window") == written(tiny, "sliding_window")
     next(iter(sorted(folder.glob("*.safetensors")))).unlink()
-    with pytest.raises(CheckpointError, match=r"the weights in .* do not load|lacks"):
+    with pytest.raises(CheckpointError, match=r"names other files than the"):
         load_checkpoint(folder, device="cpu")
 
 
