@@ -123,7 +123,6 @@ def train_adapter(settings: AdapterSettings, command: str) -> Path:
             settings,
             work,
             num_train_epochs=ENDLESS_EPOCHS if pace else settings.epochs,
-            ignore_data_skip=pace is not None,  # or a call begins with reading what earlier ones have read
             adam_beta2=BETAS[1],
             logging_steps=10,
         ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -26,7 +27,7 @@ from mars.training.adapter import SCALE, AdapterModel, AnchorCollator, AnswerCol
 from mars.training.adapter_run import AdapterTrainer, examples_seen
 from mars.training.data import Conversation, encode_conversation
 from mars.training.settings import AdapterSettings, Mode
-from mars.training.trainer import Pace
+from mars.training.trainer import NumberedConversations, Pace
 
 
 def _llama(vocabulary: int) -> LlamaForCausalLM:
@@ -321,6 +322,42 @@ def test_a_run_writes_an_adapter_and_resumes(base_folder: Path, chats: Path, tmp
     assert found is not None
     assert found.token_id == two
     assert main(["phrases", *command[1:5], "--output", str(tmp_path / "none")]) == 2
+
+
+def test_a_resumed_run_equals_the_unbroken_one(
+    base_folder: Path, chats: Path, tmp_path: Path, one_thread: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Bit for bit: the same examples, anchors, rates and optimizer. Another batch size is refused."""
+    output = tmp_path / "adapter"
+    command = ["adapter", "--base", str(base_folder), "--data", str(chats), "--output", str(output), "--masks", "3"]
+    command += ["--rank", "2", "--anchors", "4", "--save-steps", "2", "--epochs", "2"]
+    assert main([*command, "--batch-size", "2"]) == 0
+    last = output / "work" / "checkpoint-6"
+    unbroken = load_file(last / "model.safetensors")
+    shutil.rmtree(last)
+    assert main([*command, "--batch-size", "3", "--resume"]) == 2
+    assert "batch_size must be 2 as before, got 3" in capsys.readouterr().err
+    assert main([*command, "--batch-size", "2", "--resume"]) == 0
+    resumed = load_file(last / "model.safetensors")
+    assert all(torch.equal(resumed[name], value) for name, value in unbroken.items())
+
+
+def test_calls_by_the_clock_read_on(
+    base_folder: Path, chats: Path, tmp_path: Path, one_thread: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A call that goes on reads what earlier calls have not read."""
+    numbers: list[int] = []
+    read = NumberedConversations.__getitem__
+    monkeypatch.setattr(NumberedConversations, "__getitem__", lambda self, n: (numbers.append(n), read(self, n))[1])
+    command = ["adapter", "--base", str(base_folder), "--data", str(chats), "--output", str(tmp_path / "adapter")]
+    command += ["--masks", "3", "--rank", "2", "--batch-size", "2", "--anchors", "4", "--minutes", "1"]
+    command += ["--pause-after", "0.00001"]
+    assert main(command) == 0
+    first = set(numbers[:2])
+    numbers.clear()
+    assert main([*command, "--resume"]) == 0
+    assert numbers
+    assert not first & set(numbers)
 
 
 def test_merged_runs_record_their_loss_and_plain_sft_is_an_ar_checkpoint(
