@@ -138,6 +138,16 @@ def _settings(
         yield replace(base, **changes)
 
 
+def kept_settings(decoder: str, settings: DecodingSettings) -> dict[str, Any]:
+    """The settings as runs keep them: what came later or means nothing to the decoder is as ever, so that ids last."""
+    kept = asdict(settings)
+    if kept["window"] == "fixed":
+        del kept["window"]
+    if "layout" not in decoders.TABLE[decoder].settings:
+        kept["layout"] = "auto"
+    return kept
+
+
 def setting_of(
     model: Mapping[str, Any],
     decoder: str,
@@ -159,7 +169,7 @@ def setting_of(
         "model": dict(model),
         "draft": None if draft is None else dict(draft),
         "decoder": decoder,
-        "settings": asdict(settings),
+        "settings": kept_settings(decoder, settings),
         "batch_size": batch_size,
         "dtype": dtype,
         "device": device,

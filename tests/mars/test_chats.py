@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from pathlib import Path
 from typing import Any
@@ -80,13 +81,14 @@ def test_a_bad_turn_is_named_with_its_field(tmp_path: Path, line: dict[str, Any]
 
 def test_the_end_taught_is_the_templates(tiny_tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
     """The tokenizer's own end-of-sequence token is another one here."""
-    tiny_tokenizer.eos_token = "<|endoftext|>"
+    tokenizer = copy.deepcopy(tiny_tokenizer)
+    tokenizer.eos_token = "<|endoftext|>"
     [chat] = read_chats(written(tmp_path, {"messages": [USER, ASSISTANT, USER, ASSISTANT]}))
-    whole = encode_conversation(tiny_tokenizer, chat.messages)
-    assert [tiny_tokenizer.decode(whole.ids[end - 1]) for _, end in whole.answers] == ["<|im_end|>"] * 2
-    example = encode_example(tiny_tokenizer, chat, 512)
+    whole = encode_conversation(tokenizer, chat.messages)
+    assert [tokenizer.decode(whole.ids[end - 1]) for _, end in whole.answers] == ["<|im_end|>"] * 2
+    example = encode_example(tokenizer, chat, 512)
     assert (example.ids, example.answers) == (whole.ids, whole.answers[-1:])
-    cut = encode_conversation(tiny_tokenizer, chat.messages, ended=False)
+    cut = encode_conversation(tokenizer, chat.messages, ended=False)
     assert cut.ids == whole.ids[:-1]
 
 

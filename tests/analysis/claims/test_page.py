@@ -138,7 +138,7 @@ def test_a_real_model_is_judged_beside_the_tiny_ones(fabricate: Any, make: Any, 
     first, ninth = (next(finding for claim, finding in real.items() if claim.number == n) for n in (1, 9))
     assert first.headline.startswith("every text is AR's (100.0 % [")
     assert {run.model.base for run in first.runs} == {None, "b" * 16}
-    assert "spec_bench, batch 1, layout auto: texts 80 of 80" in str(ninth.comparisons[-1])
+    assert "spec_bench, batch 1, layout lookup: texts 80 of 80" in str(ninth.comparisons[-1])
     evidence = read_evidence(store, ROOT / "nowhere")
     page = to_markdown(tiny, evidence.published, Path("runs"), (), real)
     assert "On the real model: holds." in page

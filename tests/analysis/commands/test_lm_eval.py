@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 pytest.importorskip("lm_eval", reason="requirements-eval.txt is not installed")
@@ -82,6 +83,8 @@ def test_what_the_store_has_is_not_run_again(
 ) -> None:
     assert main(words("--json")) == 0
     first = told(capsys)["tasks"]
+    for task in first:  # the store keeps seconds in single precision
+        task["tokens_per_second"] = pytest.approx(task["tokens_per_second"], rel=1e-6)
     with monkeypatch.context() as patch:
         patch.delattr("analysis.harness.model.MarsLM.generate_until")
         assert main(words("--json")) == 0
@@ -111,7 +114,7 @@ def test_a_killed_run_goes_on(words: Callable[..., list[str]], tmp_path: Path) -
     [journal] = (tmp_path / "runs").glob(".lm-eval*")
     kept = [json.loads(line)[1] for line in journal.read_text().splitlines()]
     assert len(kept) == 4
-    assert read_runs(tmp_path / "runs").entries == ()
+    assert list(read_runs(tmp_path / "runs").entries) == []
     with journal.open("a") as file:
         file.write('["half a li')
     assert main(words()) == 0
@@ -121,7 +124,7 @@ def test_a_killed_run_goes_on(words: Callable[..., list[str]], tmp_path: Path) -
     same = ["task", "number", "correct", "tokens", "passes", "finish_reason", "text"]
     assert resumed.rows(run)[same].equals(whole.rows(run)[same])
     seconds = set(resumed.rows(run)["seconds"])
-    assert {result["seconds"] for result in kept} <= seconds, "they were not measured again"
+    assert {float(np.float32(result["seconds"])) for result in kept} <= seconds, "they were not measured again"
 
 
 def test_what_writes_nothing_is_printed_and_not_stored(

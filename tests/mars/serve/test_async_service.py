@@ -199,7 +199,7 @@ def test_the_command_finishes_what_runs_and_takes_no_more(process: Any) -> None:
         (["--checkpoint", "no/such/folder/here"], "no/such/folder/here"),
         (["--checkpoint", "x", "--decoder", "fast"], "--decoder must be one of"),
         (["--checkpoint", "x", "--threshold", "2"], "threshold must be between 0 and 1"),
-        (["--checkpoint", "x", "--api-keys", "no-such-file"], "cannot be read"),
+        (["--checkpoint", "x", "--api-keys", "no-such-file"], "does not exist"),
         (["--checkpoint", "assets/checkpoints/ar-sft", "--decoder", "sliding_window"], "with this model"),
     ],
 )

@@ -89,5 +89,5 @@ def test_the_policies_begin_without_a_threshold() -> None:
 def _metrics(app: Any) -> str:
     from starlette.testclient import TestClient
 
-    with TestClient(app) as client:
+    with TestClient(app, base_url="http://localhost") as client:
         return str(client.get("/metrics").text)
