@@ -86,14 +86,15 @@ def test_runs_are_made_once(plan: Path, tmp_path: Path, capsys: pytest.CaptureFi
     assert {path: path.stat().st_mtime_ns for path in runs.glob("*.*")} == before
 
 
-def test_the_runs_of_a_damaged_file_are_made_again(
-    plan: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_damaged_file_is_named(plan: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     runs = tmp_path / "runs"
     first = swept(plan, runs, capsys)
     expected = contents(runs)
     [file] = [path for path in runs.glob("*.parquet") if ".proposals" not in path.name]
     file.write_bytes(b"nothing")
+    assert main(["sweep", str(plan), "--runs", str(runs), "--json"]) == 2
+    assert file.name in capsys.readouterr().err, "nothing is written over what cannot be read"
+    file.unlink()
     assert sorted(swept(plan, runs, capsys)["run"]) == sorted(first["run"])
     same(contents(runs), expected)
 
