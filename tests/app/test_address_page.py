@@ -135,7 +135,7 @@ def test_back_and_forward_lead_through_the_tabs(served: Any, visit: Visit) -> No
     tab.click("#tab-learn-button")
     tab.wait_for_selector(".lens-learn-entry")
     wait_said(tab, tab="learn", lesson="one-token")
-    tab.locator(".lens-learn-entry").nth(3).click()
+    tab.locator(".lens-learn-entry").nth(2).click()
     wait_said(tab, tab="learn", lesson="threshold")
     tab.click("#tab-about-button")
     wait_said(tab, tab="about")

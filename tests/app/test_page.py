@@ -82,7 +82,7 @@ def test_the_page_loads_with_problem_and_lanes(served: Any, visit: Visit, exampl
     assert tab.locator(".lens-lane-about").all_inner_texts() == [
         "ar · AR · CPU",
         "mars · MARS, threshold, block size 8 · CPU",
-        "mars · MARS, exact, block size 8 · CPU",
+        "mars · MARS, exact, block size 8, tree layout · CPU",
     ]
 
 
