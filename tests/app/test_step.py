@@ -141,7 +141,6 @@ def test_keys_step_and_play(shipped: Page) -> None:
     assert "tokens of the prompt go into the cache" in tab.inner_text(".step-title")
     tab.keyboard.press("End")
     assert where(tab) == "Pass 19 of 19"
-    tab.select_option(".step-speed", "4")
     tab.locator(".step-passage").click(position={"x": 2, "y": 2})
     tab.keyboard.press("Space")
     tab.wait_for_selector(".step-play[aria-label=Pause]")
@@ -288,7 +287,7 @@ def test_a_phone_never_scrolls_sideways(phone: Page, lane: str) -> None:
     widths = tab.evaluate("[document.documentElement.scrollWidth, document.body.scrollWidth]")
     assert max(widths) <= 390
     inside = tab.evaluate(
-        "[...document.querySelectorAll('.step-column > *, .step-player > *, .step-picker > *:not([hidden])')]"
+        "[...document.querySelectorAll('.step-window, .step-player > *, .step-picker > *:not([hidden])')]"
         ".every(node => node.getBoundingClientRect().right <= 390)"
     )
     assert inside
