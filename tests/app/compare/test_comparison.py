@@ -152,10 +152,14 @@ def test_a_lane_says_when_one_token_remains(begin: Begin, live: LiveRun) -> None
     assert found[1]["sentence"] is None
 
 
+def passes(number: int) -> str:
+    return "1 pass" if number == 1 else f"{number} passes"
+
+
 def test_the_end_says_seconds_and_passes(begin: Begin, live: LiveRun) -> None:
     said = run(begin(texts={"ar": "a b", "mars": "a b"}), live)
     last = {message["lane"]: message["counts"] for message in said if message["kind"] == "pass"}
-    ar, mars = (f"{last[key]['seconds']:.2f} s, {last[key]['passes']} passes" for key in "ab")
+    ar, mars = (f"{last[key]['seconds']:.2f} s, {passes(last[key]['passes'])}" for key in "ab")
     assert said[-1]["sentence"] == f"Done. AR: {ar}. MARS: {mars}."
 
 

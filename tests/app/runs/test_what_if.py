@@ -110,11 +110,11 @@ def test_one_token_passes_and_right_drafts_stay() -> None:
 @pytest.mark.parametrize(
     ("rows", "decoder", "words"),
     [
-        ([("verify", None, 1, (1, 0.5))], "self_speculative", "drafts are accepted when"),
+        ([("verify", None, 1, (1, 0.5))], "self_speculative", "a draft is kept only if"),
         ([("decode", None, 1, (1,))], "sliding_window", "every pass proposes one token"),
         ([("denoise", 0.5, 2, (1, 0.9))], "block_diffusion", "Another τ is not shown here"),
         ([("verify", 0.5, 2, (1, 0.9))], "relaxed", "how near a refused draft was"),
-        ([("verify", None, 2, (1, 0.9))], "relaxed", "drafts are accepted when"),
+        ([("verify", None, 2, (1, 0.9))], "relaxed", "a draft is kept only if"),
     ],
 )
 def test_a_lane_without_threshold_says_why(rows: Rows, decoder: str, words: str) -> None:

@@ -214,7 +214,7 @@ def test_beside_accounts_the_endpoint_needs_keys(tmp_path: Path, capsys: pytest.
     for wrong, says in (
         (["--openai", "--auth", "eva:secret"], "needs --api-keys"),
         (["--api-keys", str(file)], "is for --openai"),
-        (["--openai", "--api-keys", str(tmp_path / "none")], "cannot be read"),
+        (["--openai", "--api-keys", str(tmp_path / "none")], "does not exist"),
     ):
         with pytest.raises(SystemExit):
             read(*wrong)

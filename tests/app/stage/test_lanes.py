@@ -63,7 +63,7 @@ def test_acceptance_lengths_are_bars_and_words(mount: Mount, play: Any) -> None:
     message["counts"]["lengths"] = [2, 4, 0, 1, 0, 0, 0, 0, 0, 3]
     play.feed(tab, message)
     bars = tab.locator(".lens-length")
-    bars.first.wait_for()
+    tab.locator(".lens-counter-lengths .lens-spoken", has_text="10 tokens").wait_for(state="attached")
     words = "1 token in 2 passes, 2 tokens in 4 passes, 4 tokens in 1 pass, 10 tokens in 3 passes"
     assert tab.locator(".lens-counter-lengths .lens-spoken").text_content() == words
     shares = bars.evaluate_all("all => all.map(each => Number(each.style.getPropertyValue('--share')))")
