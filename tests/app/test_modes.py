@@ -84,7 +84,9 @@ def test_a_projector_enlarges_type_everywhere(site: Any, visit: Visit, open_tab:
         tab.keyboard.press("p")
         after = tab.evaluate(SIZES)
         tab.keyboard.press("p")
-        usual = dict(before)  # a projector has no room for some of it
+        usual: dict[str, float] = {}  # the smallest of each kind; a projector has no room for some of it
+        for what, size in before:
+            usual[what] = min(size, usual.get(what, size))
         assert len(after) > len(before) / 2
         small = {what: (usual[what], new) for what, new in after if new < 1.19 * usual.get(what, 0)}
         assert small == {}
@@ -119,6 +121,7 @@ def test_nothing_moves_where_motion_is_unwanted(site: Any, visit: Visit, chromiu
         for _ in range(20):  # over some passes
             moving[wish].update(tab.evaluate(MOVING))
             tab.wait_for_timeout(25)
-        tab.click("#stop")
+        if tab.is_visible("#stop"):  # the run may have ended by itself
+            tab.click("#stop")
     assert moving["reduce"] == set()
     assert moving["no-preference"]
