@@ -28,7 +28,7 @@ PLACES = f"""() => [scrollY, ...{SEEN}.map(each => [
         return [top, left, width];
     }})])]"""
 SHORT = "?limit=64"  # tokens, at reading pace
-LARGE = "node => parseFloat(getComputedStyle(node).fontSize) >= 24"
+LARGE = "node => parseFloat(getComputedStyle(node).fontSize) >= 20"
 
 
 def finish(tab: Page) -> None:
@@ -40,16 +40,16 @@ def test_before_and_after_a_run_three_texts_begin_high_on_the_first_screen(two_p
     tab = visit(two_pairs.url + SHORT, settings=False)
     tab.wait_for_selector(".lens-recorded .lens-token", state="attached")
     assert tab.inner_text(".lens-caption-said") == "Each colour band came out of one forward pass"
-    assert tab.inner_text(".lens-parting").startswith("Recorded run of SmolLM2 135M: “")
+    assert tab.inner_text(".lens-parting").startswith("Recorded run of SmolLM2 135M")
     assert len(tab.evaluate(FIRST_TOKENS)) == 3
-    assert max(tab.evaluate(FIRST_TOKENS)) <= 260
+    assert max(tab.evaluate(FIRST_TOKENS)) <= 300
     assert min(tab.evaluate(LINES)) >= 10
     tab.click("#run")
     tab.wait_for_selector("[data-lane=a] .lens-token")
     assert tab.locator(".lens-recorded").count() == 0
     finish(tab)
     assert len(tab.evaluate(FIRST_TOKENS)) == 3
-    assert max(tab.evaluate(FIRST_TOKENS)) <= 260
+    assert max(tab.evaluate(FIRST_TOKENS)) <= 300
     assert min(tab.evaluate(LINES)) >= 10
     assert tab.evaluate("scrollY") == 0
 
@@ -79,7 +79,7 @@ def test_nothing_moves_when_a_run_ends(two_pairs: Any, visit: Visit) -> None:
     assert [scrolled, *known] == before  # the last picture may bring the last tokens
 
 
-@pytest.mark.parametrize(("width", "height", "lanes", "highest"), [(390, 844, 1, 530), (1440, 900, 3, 260)])
+@pytest.mark.parametrize(("width", "height", "lanes", "highest"), [(390, 844, 1, 530), (1440, 900, 3, 300)])
 def test_other_windows_show_the_text_on_the_first_screen_too(
     two_pairs: Any, visit: Visit, width: int, height: int, lanes: int, highest: float
 ) -> None:
@@ -98,9 +98,7 @@ def test_other_windows_show_the_text_on_the_first_screen_too(
         assert (slider["y"], slider["y"] + slider["height"]) == pytest.approx((0, picks["y"]), abs=8)
 
 
-def test_a_projector_shows_two_lanes_in_type_for_the_last_row_and_three_again_without(
-    two_pairs: Any, visit: Visit
-) -> None:
+def test_a_projector_shows_three_lanes_in_large_type(two_pairs: Any, visit: Visit) -> None:
     two_pairs.ready.touch()
     tab = visit(two_pairs.url, settings=False)
     tab.wait_for_selector(".lens-recorded .lens-token", state="attached")
@@ -108,11 +106,9 @@ def test_a_projector_shows_two_lanes_in_type_for_the_last_row_and_three_again_wi
     tab.wait_for_function(lanes.format(3))
     tab.set_viewport_size({"width": 1024, "height": 768})
     tab.click(".lens-projecting")
-    tab.wait_for_function(lanes.format(2))
-    tab.wait_for_function(DRAWN)  # the recorded run starts anew
-    assert tab.locator(".lens-chart-names span").count() == 2
-    assert len(tab.evaluate(FIRST_TOKENS)) == 2
-    assert max(tab.evaluate(FIRST_TOKENS)) <= 320
+    tab.wait_for_function(DRAWN)
+    assert len(tab.evaluate(FIRST_TOKENS)) == 3
+    assert max(tab.evaluate(FIRST_TOKENS)) <= 400
     assert tab.evaluate("document.documentElement.scrollWidth") <= 1024
     for selector in (
         ".lens-caption-said",
@@ -121,11 +117,6 @@ def test_a_projector_shows_two_lanes_in_type_for_the_last_row_and_three_again_wi
         ".lens-recorded h2",
     ):
         assert tab.locator(selector).first.evaluate(LARGE), selector
-    tab.set_viewport_size({"width": 1280, "height": 800})
-    tab.click(".lens-projecting")
-    tab.wait_for_function(lanes.format(3))
-    tab.wait_for_function(DRAWN)
-    assert len(tab.evaluate(FIRST_TOKENS)) == 3
 
 
 def test_settings_are_behind_a_button_that_the_browser_remembers(two_pairs: Any, visit: Visit) -> None:
