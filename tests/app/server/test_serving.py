@@ -59,6 +59,7 @@ def test_health_answers_with_names_only(served: Any) -> None:
 def test_no_file_can_be_read_by_any_path(served: Any, path: str) -> None:
     found = get(served, path)
     assert "root:x:" not in found.text
+    assert "from app" not in found.text
     assert "import " not in found.text or path.startswith("/config")  # Learn shows mars/reference.py
     assert found.status_code in (403, 404) or path.startswith("/config")
 
