@@ -78,6 +78,6 @@ def test_the_page_in_a_browser_runs_it_and_steps_through_it(extended: str, visit
     tab.click(".lens-step-through")
     tab.click(".step-lane.lens-lane-masks[data-lane=b]")
     tab.wait_for_selector(".step-panel.lens-lane-masks")
-    assert tab.locator(".step-lane[data-lane=b] .step-about").inner_text() == "mars · MARS, joint threshold"
+    assert tab.locator(".step-lane[data-lane=b] .lens-note").inner_text() == "mars · MARS, joint threshold"
     facts = tab.evaluate("JSON.parse(document.getElementById('lens-decoders').textContent).decoders.joint_window")
     assert (facts["title"], facts["family"]) == ("MARS, joint threshold", "masks")

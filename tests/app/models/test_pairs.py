@@ -77,9 +77,9 @@ def built(installed: Path) -> compare.Tab:
 
 async def _built() -> compare.Tab:
     chosen = options.read([])
-    with gr.Blocks() as blocks:
+    with gr.Blocks():
         tab = compare.Tab(runner_of(chosen), chosen.pairs)
-        tab.connect(blocks)
+        tab.connect()
         tab.offer(gr.Column())
     return tab
 
@@ -91,10 +91,11 @@ def test_length_limit_and_pace_suit_the_model(built: compare.Tab) -> None:
 
 def test_another_tabs_problem_brings_the_tiny_pair(built: compare.Tab) -> None:
     problem = problems.find("logic", 1)
-    followed = built._follow("smollm2", problem)
+    known = (problem.prompt, problem.task, problem.seed)
+    followed = built._follow("smollm2", *known)
     assert followed[0] == "tiny"
-    assert all(update == gr.skip() for update in built._follow("tiny", problem))
-    assert all(update == gr.skip() for update in built._follow("smollm2", None))
+    assert all(update == gr.skip() for update in built._follow("tiny", *known))
+    assert all(update == gr.skip() for update in built._follow("smollm2", "Why?", *known[1:]))
 
 
 def test_an_unknown_pair_is_the_first(built: compare.Tab) -> None:
