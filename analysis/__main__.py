@@ -15,7 +15,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code: 0, the command's own, 2 for bad input, 130 when interrupted."""
     words = sys.argv[1:] if arguments is None else list(arguments)
     asked = [word for word in words[:1] if word in COMMANDS]
-    options = _parser(asked or COMMANDS).parse_args(words)
+    options = parser(asked or COMMANDS).parse_args(words)
     try:
         return int(module_of(options.command).run(options) or 0)
     except ValueError as error:
@@ -25,16 +25,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return INTERRUPTED
 
 
-def _parser(names: Sequence[str]) -> argparse.ArgumentParser:
+def parser(names: Sequence[str]) -> argparse.ArgumentParser:
     """The parser of these commands only, so that the others need not be imported."""
-    parser = argparse.ArgumentParser(
+    whole = argparse.ArgumentParser(
         prog="python -m analysis", description="Measure checkpoints and decoders.", allow_abbrev=False
     )
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands = whole.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name in names:
         module = module_of(name)
         module.add_options(commands.add_parser(name, help=module.HELP, description=module.HELP, allow_abbrev=False))
-    return parser
+    return whole
 
 
 if __name__ == "__main__":

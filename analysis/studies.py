@@ -23,7 +23,7 @@ _LENIENT = ",".join(
 )
 _VERIFIABLE = "--task verifiable --dtype bfloat16 --max-new-tokens 128 --batch-size 32"
 _SPEC_BENCH = "assets/benchmarks/spec_bench/question.jsonl"
-_AGREE = f"agree --checkpoint {ADAPTER} --against {BASE} --journal runs/agree --max-new-tokens 128"
+_AGREE = f"agree --checkpoint {ADAPTER} --against {BASE} --max-new-tokens 128"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

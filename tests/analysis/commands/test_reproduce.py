@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.__main__ import main
+from analysis.__main__ import main, parser
 from analysis.claims import CLAIMS
 from analysis.commands import reproduce
 from analysis.runs import open_runs, read_runs
@@ -31,6 +31,14 @@ def test_every_figure_and_claim_rests_on_a_study() -> None:
     for study in STUDIES.values():
         for place in re.findall(r"analysis/plans/\S+", study.command):
             assert (ROOT / place).is_file()
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_the_options_of_a_study_exist(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for command in STUDIES[name].line().split(" && "):
+        words = shlex.split(command.partition(" | ")[0])
+        if words[:3] == ["python", "-m", "analysis"]:
+            assert parser([words[3]]).parse_args(words[3:]).command == words[3], capsys.readouterr().err
 
 
 def test_a_command_is_known_whatever_the_store() -> None:
