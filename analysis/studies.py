@@ -12,7 +12,7 @@ from dataclasses import KW_ONLY, dataclass
 from functools import cache
 
 RUNS = "assets/runs"
-BASE, ADAPTER, MERGED = "smollm2-135m", "assets/adapters/smollm2-135m-mars", "assets/adapters/smollm2-135m-merged"
+BASE, ADAPTER, MERGED = "smollm2-135m", "assets/adapters/smollm2-135m-gated", "assets/adapters/smollm2-135m-merged"
 _THEN = " && "
 _CORES, _IDLE, _GPU = "two CPU cores", "two idle CPU cores", "an NVIDIA H200"
 _THRESHOLDS = ",".join(f"sliding_window@{threshold}" for threshold in (0.99, 0.95, 0.9, 0.8, 0.7, 0.5))

@@ -24,7 +24,7 @@ NAME = "thresholds"
 TASK = "ifeval"
 CHANGE = "change"
 ONE_TOKEN = "one-token mode"
-_ADAPTERS = {"smollm2-135m-mars": "gated adapter", "smollm2-135m-merged": "merged adapter"}
+_ADAPTERS = {"smollm2-135m-gated": "gated adapter", "smollm2-135m-merged": "merged adapter"}
 _ALIKE = ("problems", "hardware", "dtype", "batch_size", "seed")
 """What runs share that are drawn together: a text in bfloat16 depends on the machine and on the rows beside it."""
 _ROOM = 0.5

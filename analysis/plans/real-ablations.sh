@@ -6,7 +6,7 @@
 #   OMP_NUM_THREADS=1 JOBS=2 analysis/plans/real-ablations.sh
 set -euo pipefail
 out=${OUT:-runs/real-ablations}
-shipped=assets/adapters/smollm2-135m-mars
+shipped=assets/adapters/smollm2-135m-gated
 data=${DATA:-$shipped/conversations.jsonl $shipped/conversations-2.jsonl}
 epochs=${EPOCHS:-0.082} # 72 steps of 4 conversations
 common="--base ${BASE:-smollm2-135m} --mode merged --no-head --save-steps 20 ${OPTIONS:-}"

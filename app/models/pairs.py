@@ -10,7 +10,7 @@ from mars.checkpoint.sources import unavailable
 from mars.config import DEFAULT_NEW_TOKENS
 
 REAL_BASE = "smollm2-135m"
-REAL_SOURCES = {"ar": REAL_BASE, "mars": str(SHIPPED.parent / "adapters" / "smollm2-135m-mars")}
+REAL_SOURCES = {"ar": REAL_BASE, "mars": str(SHIPPED.parent / "adapters" / "smollm2-135m-gated")}
 TINY_SOURCES = {"ar": str(SHIPPED / "ar-sft"), "mars": str(SHIPPED / "mars-b8")}
 """The checkpoint of each lane, as a source."""
 

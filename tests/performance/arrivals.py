@@ -1,6 +1,6 @@
 """`python -m tests.performance.arrivals`: goodput of the endpoint while requests arrive at random.
 
-    python -m tests.performance.arrivals --checkpoint assets/adapters/smollm2-135m-mars --save assets/runs
+    python -m tests.performance.arrivals --checkpoint assets/adapters/smollm2-135m-gated --save assets/runs
 
 Every lane is a server of its own with the same checkpoint: AR, exact decoding and, with --thresholds, the policy
 `knob`. Saturation is what AR answers while all its places are taken. For each rate, as a share of that, and each turn

@@ -29,10 +29,10 @@ def runs_of(fabricate: Any, name: str, fingerprint: str, **rest: Any) -> list[An
 def store(fabricate: Any) -> RunStore:
     """Two adapters and AR on all prompts; the same on fewer, on the clock, and an adapter in one-token mode alone."""
     whole = [fabricate.run(tasks=(TASK,), accuracy=0.8, problems=60, **rest) for rest in ({}, {"batch_size": 4})]
-    both = [("smollm2-135m-mars", "0" * 16), ("smollm2-135m-merged", "1" * 16)]
+    both = [("smollm2-135m-gated", "0" * 16), ("smollm2-135m-merged", "1" * 16)]
     whole += [run for name, weights in both for run in runs_of(fabricate, name, weights, problems=60)]
-    few = runs_of(fabricate, "smollm2-135m-mars", "0" * 16)
-    timed = runs_of(fabricate, "smollm2-135m-mars", "0" * 16, problems=60, batch_size=1, group="ifeval/turns")
+    few = runs_of(fabricate, "smollm2-135m-gated", "0" * 16)
+    timed = runs_of(fabricate, "smollm2-135m-gated", "0" * 16, problems=60, batch_size=1, group="ifeval/turns")
     alone = runs_of(fabricate, "another", "2" * 16, problems=60)[:1]
     return fabricate.store([*whole, *few, *timed, *alone])
 
@@ -73,7 +73,7 @@ def test_the_words_name_what_is_lost(store: RunStore) -> None:
 
 
 def test_one_threshold_is_no_line(fabricate: Any) -> None:
-    runs = runs_of(fabricate, "smollm2-135m-mars", "0" * 16)
+    runs = runs_of(fabricate, "smollm2-135m-gated", "0" * 16)
     figure = figures.thresholds(fabricate.store(runs[:2]))
     assert not figure.data
     assert figure.layout.annotations[0].text.startswith("Nothing to draw")

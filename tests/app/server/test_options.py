@@ -21,11 +21,11 @@ def test_the_real_pair_comes_first_if_installed(
     base: Path, real_adapter: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     chosen = read()
-    assert chosen.choice == {"ar": "smollm2-135m", "mars": "smollm2-135m-mars"}
-    assert chosen.sources["smollm2-135m-mars"] == str(real_adapter)
+    assert chosen.choice == {"ar": "smollm2-135m", "mars": "smollm2-135m-gated"}
+    assert chosen.sources["smollm2-135m-gated"] == str(real_adapter)
     assert chosen.sources["mars-b8"] == str(SHIPPED / "mars-b8")
     assert [(pair.key, pair.ar, pair.mars) for pair in chosen.pairs] == [
-        ("smollm2", "smollm2-135m", "smollm2-135m-mars"),
+        ("smollm2", "smollm2-135m", "smollm2-135m-gated"),
         ("tiny", "ar-sft", "mars-b8"),
     ]
     assert (chosen.note, capsys.readouterr().err) == ("", "")
@@ -45,7 +45,7 @@ def test_otherwise_the_tiny_pair_with_a_note(
     (real_adapter / "adapter_config.json").unlink()
     chosen = read()
     assert chosen.choice == {"ar": "ar-sft", "mars": "mars-b8"}
-    assert chosen.note.startswith("the adapter smollm2-135m-mars of smollm2-135m is not in assets/adapters: ")
+    assert chosen.note.startswith("the adapter smollm2-135m-gated of smollm2-135m is not in assets/adapters: ")
 
 
 def test_ones_own_checkpoints_are_the_only_pair(base: Path, real_adapter: Path) -> None:
@@ -82,7 +82,7 @@ def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def real_adapter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of the adapter that the page starts with."""
-    folder = Path(adapter(tmp_path / "smollm2-135m-mars"))
+    folder = Path(adapter(tmp_path / "smollm2-135m-gated"))
     monkeypatch.setitem(pairs.REAL_SOURCES, "mars", str(folder))
     return folder
 

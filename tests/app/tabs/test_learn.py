@@ -61,8 +61,8 @@ def test_the_real_model_wrote_one_text_three_ways(
 ) -> None:
     assert [material[way]["checkpoint"] for way in ("ar", "mars", "exact")] == [
         "smollm2-135m",
-        "smollm2-135m-mars",
-        "smollm2-135m-mars",
+        "smollm2-135m-gated",
+        "smollm2-135m-gated",
     ]
     assert material["mars"]["written"] == material["ar"]["written"]
     assert max(step["accepted"] for step in material["mars"]["passes"]) >= 3

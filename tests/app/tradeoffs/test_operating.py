@@ -142,15 +142,13 @@ def test_speeds_are_rounded_to_what_counts(value: float, words: str) -> None:
 
 
 SHIPPED = RunCache()
-FOLDERS = {"mars-b8": "assets/checkpoints", "smollm2-135m-mars": "assets/adapters"}
+FOLDERS = {"mars-b8": "assets/checkpoints", "smollm2-135m-gated": "assets/adapters"}
 
 
 @pytest.mark.parametrize("against", [PER_SECOND, PER_FORWARD])
-@pytest.mark.parametrize(("model", "batch"), [("smollm2-135m-mars", 1), *(("mars-b8", size) for size in (1, 4, 8, 16))])
-@pytest.mark.parametrize("points", [0.5, 2.0, 5.0, 20.0])
-def test_of_the_shipped_runs_sentence_star_card_and_lane_agree(
-    against: str, model: str, batch: int, points: float
-) -> None:
+@pytest.mark.parametrize(("model", "batch"), [("smollm2-135m-gated", 1), ("mars-b8", 1), ("mars-b8", 8)])
+@pytest.mark.parametrize("points", [0.5, 5.0])
+def test_sentence_star_card_and_lane_agree(against: str, model: str, batch: int, points: float) -> None:
     runs = _of(model, against)
     shown = drawing.draw(SHIPPED, View(figure="frontier", against=against, batch=batch, points=points, runs=runs.name))
     answer, table = shown["answer"], SHIPPED.table()

@@ -29,7 +29,7 @@ from mars.serve.routes import LoadedModels, build
 
 ASSETS = Path(__file__).parents[3] / "assets"
 CHECKPOINT = ASSETS / "checkpoints" / "mars-b8"
-REAL = ASSETS / "adapters" / "smollm2-135m-mars"
+REAL = ASSETS / "adapters" / "smollm2-135m-gated"
 USUAL = Limits()
 
 
