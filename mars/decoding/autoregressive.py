@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
 
 from mars.config import DecodingSettings
-from mars.decoding.method import AcceptResult, Batch, Method, Row, window_of
+from mars.decoding.method import AcceptResult, Batch, Method
 from mars.engine import Engine
-from mars.engine.window import Window
-from mars.records import Source
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,14 +22,8 @@ class Autoregressive(Method):
     def lookahead(self) -> int:
         return 1
 
-    def window(self, batch: Batch) -> Window:
-        return window_of(batch, 0)
-
     def judge(self, batch: Batch, logits_RWV: torch.Tensor) -> AcceptResult:
         return AcceptResult(self.read(batch, logits_RWV), torch.ones_like(batch.length_R))
-
-    def sources(self, row: Row, threshold: float | None, accepted: int, columns: int) -> Sequence[Source]:
-        return ("clean",)
 
 
 def method_of(engine: Engine, settings: DecodingSettings) -> Autoregressive:

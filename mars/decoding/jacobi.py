@@ -14,17 +14,17 @@ Shapes: K guesses, W = K + 1 proposals, V vocabulary.
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import repeat
 from typing import ClassVar
 
 import torch
 
 from mars.config import DecodingSettings
-from mars.decoding.method import AcceptResult, Batch, Method, Row, window_of
+from mars.decoding.method import AcceptResult, Batch, Method, Row
 from mars.engine import Engine
-from mars.engine.window import Window
-from mars.records import Phase, Source
+from mars.records import Phase, Reads
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,8 +60,13 @@ class Jacobi(Method):
             token += token >= forbidden
         return token
 
-    def window(self, batch: Batch) -> Window:
-        return replace(window_of(batch, min(self.guesses, batch.room - 1)), masks=0)
+    def shape(self, batch: Batch) -> tuple[int, int]:
+        return min(self.guesses, batch.room - 1), 0
+
+    def reads(self, row: Row, drafts: int) -> Iterable[Reads]:
+        """First the predictions that the pass before did not accept, then fresh guesses."""
+        yield from super().reads(row, drafts)
+        yield from repeat("random", drafts - row.drafted)
 
     def judge(self, batch: Batch, logits_RWV: torch.Tensor) -> AcceptResult:
         found = self.read(batch, logits_RWV)
@@ -69,12 +74,6 @@ class Jacobi(Method):
         guesses_RK = batch.tokens_RK.gather(1, batch.length_R[:, None] + offsets_W)
         accepted_R = batch.matched(found.ids_RW, guesses_RK)
         return AcceptResult(found, accepted_R, drafts_R=logits_RWV.shape[1] - accepted_R)
-
-    def sources(self, row: Row, threshold: float | None, accepted: int, columns: int) -> Sequence[Source]:
-        """First the predictions that the pass before did not accept, then fresh guesses."""
-        guesses: list[Source] = ["draft"] * row.drafted
-        guesses += ["random"] * self.guesses
-        return ("clean", *guesses[: min(columns, row.room) - 1])
 
 
 def method_of(engine: Engine, settings: DecodingSettings) -> Jacobi:

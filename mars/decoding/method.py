@@ -11,9 +11,10 @@ read next, such as drafts.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
+from itertools import repeat, takewhile
 from typing import TYPE_CHECKING, ClassVar, Final
 
 import torch
@@ -23,18 +24,17 @@ from mars.acceptance import HostAcceptResult, Read, TopToken, match_prefix, read
 from mars.config import DecodingSettings, ScoreName
 from mars.control import Control
 from mars.decoding.trace import reasons_of, trace
-from mars.decoding.trees import PRICE, Copies, Expectation, Plan
+from mars.decoding.trees import PRICE, ROOT, Copies, Expectation, Plan
 from mars.engine import backends
 from mars.engine.conditional import States
 from mars.engine.window import Window, verification_tree
-from mars.records import FinishReason, Phase, Proposal, RowPass, Source, Trace
+from mars.records import FinishReason, Phase, Proposal, Reads, RowPass, Source, Trace
 from mars.sampling import Sampling, pick
 
 if TYPE_CHECKING:
     from mars.engine import Engine
 
-MASK: Final[Source] = "mask"
-DRAFT: Final[Source] = "draft"
+NO_MASK: Final = -1
 _WIDE = 4096  # tokens of a vocabulary from which on a kernel of our own pays
 
 
@@ -46,8 +46,8 @@ class Row:
     response, `gained` in the last pass, `drafted` left by it as drafts to verify (`proposed`, with their `scores`),
     `unread` in the prompt that must be cached before the row writes. A row is `reading` until its prompt, and those
     that it started with, are read. A `resting` row sits out passes that others take part in. `plan` has its columns in
-    a pass whose rows have plans. `response` has the tokens written. `copies` knows the whole text if drafts are copied
-    from it; tokens in `template_ids` are never drafts.
+    the pass. `response` has the tokens written. `copies` knows the whole text if drafts are copied from it; tokens in
+    `template_ids` are never drafts.
 
     A policy says what the row spends (mars/decoding/policy.py): its `method` in the next pass, `own` being that of its
     request, at most so many `masks`, if they gain what they are `worth`, and the `price` of a column, both in tokens.
@@ -68,7 +68,7 @@ class Row:
     resting: bool = False
     proposed: Sequence[int] = ()
     scores: Sequence[float] = ()
-    plan: Plan | None = None
+    plan: Plan = ROOT
     own: Method = field(init=False)
     masks: int = 0
     worth: float = 0.0
@@ -127,7 +127,7 @@ class Row:
         """
         accepted, threshold, start = result.accepted[place], batch.thresholds[place], self.written
         known = accepted if verified is None else verified
-        proposals = result.proposals(place, self.method.sources(self, threshold, known, window.keep))
+        proposals = result.proposals(place, self.method.sources(self, threshold, known))
         kept, ids = result.drafts[place], result.ids[place]
         found = self.traced(engine, batch, window, place, proposals, accepted, kept=kept)
         self.written += accepted
@@ -141,7 +141,7 @@ class Row:
     def only_read(self, window: Window, place: int) -> RowPass:
         """The record of a pass that read tokens of this row, which is `place` of the window, and proposed none."""
         known = self.length
-        found = trace(window, place, known=known, text=known, mask_token_id=None) if self.control.trace else None
+        found = trace(window, place, known=known, text=known) if self.control.trace else None
         reason: FinishReason | None = "cancelled" if self.control.stopped else None
         return RowPass(self.number, self.written, (), 0, self.threshold, reason, found)
 
@@ -174,9 +174,7 @@ class Row:
             place,
             known=self.length,
             text=self.length if text is None else text,
-            mask_token_id=engine.mask_token_id,
-            absent=self.method.absent(batch, self, window.keep),
-            copied=self.method.copied(self),
+            behind=self.plan.reads,
             proposals=proposals,
             reasons=reasons,
         )
@@ -254,6 +252,7 @@ class Method(ABC):
     caches_accepted: ClassVar[bool] = False
     capturable: ClassVar[bool] = False
 
+    mask_token_id: int = NO_MASK
     score: ScoreName = "probability"
     alternatives: int = 0
 
@@ -289,33 +288,47 @@ class Method(ABC):
     def begin(self, row: Row, tokens_K: torch.Tensor) -> None:
         """Prepare the slots past the prompt of a new row, in place."""
 
-    @abstractmethod
+    def shape(self, batch: Batch) -> tuple[int, int]:
+        """The drafts of a row in the next pass, K, and the masks behind each of their prefixes."""
+        return 0, 0
+
+    def reads(self, row: Row, drafts: int) -> Iterable[Reads]:
+        """What these places for drafts have in this row; those that it leaves out are absent."""
+        return repeat("draft", min(row.drafted, drafts))
+
+    def plan(self, batch: Batch) -> None:
+        """Give each row the `plan` of its columns in the next pass, by `shape` if that is all there is to say."""
+        drafts, masks = self.shape(batch)
+        for row in batch.rows:
+            reads = tuple(self.reads(row, drafts))
+            absent: Sequence[Reads] = ["absent"] * (drafts - len(reads))
+            row.plan = Plan.of((*reads, *absent), (masks,) * (drafts + 1))
+
     def window(self, batch: Batch) -> Window:
-        """The window that the next pass forwards."""
+        """The window that the next pass forwards: that of the plans."""
+        return tree_window(batch, *self.shape(batch), self.mask_token_id)
 
     @abstractmethod
     def judge(self, batch: Batch, logits_RWV: torch.Tensor) -> AcceptResult:
         """Accept from the predictions of this window's last columns."""
 
-    @abstractmethod
-    def sources(self, row: Row, threshold: float | None, accepted: int, columns: int) -> Sequence[Source]:
-        """The source of each proposal of a recorded row, in order.
+    @property
+    def hides_refused(self) -> bool:
+        """Whether its records leave out drafts that were refused."""
+        return False
 
-        `row` has its counts from before the pass; `columns` is the number of predictions that its window asked for.
+    def sources(self, row: Row, threshold: float | None, accepted: int) -> Sequence[Source]:
+        """The source of each proposal of a recorded row, in order: the drafts, or those accepted and the masks behind.
+
+        `row` has its counts from before the pass.
         """
-
-    def absent(self, batch: Batch, row: Row, columns: int) -> range:
-        """The columns, counted from the last known token, that are empty places for drafts; for traces."""
-        return range(0)
-
-    def copied(self, row: Row) -> frozenset[int]:
-        """The columns, counted from the last known token, that hold copies; for traces. `row` is as before the pass."""
-        chain = () if row.plan is None else row.plan.chain
-        return frozenset(number for number, draft in enumerate(chain, start=1) if draft.copied)
-
-    def own(self, row: Row, columns: int) -> int:
-        """How many of the `columns` predictions of its window belong to this row; those before them are padding."""
-        return columns
+        plan = row.plan
+        right = min(accepted - 1, plan.drafts)
+        masks = plan.masks[right] if threshold is not None or self.verifies or not self.uses_threshold else 0
+        drafts = list(takewhile(lambda reads: reads != "absent", (draft.reads for draft in plan.chain)))
+        if masks or self.hides_refused:
+            drafts = drafts[:right]
+        return ("clean", *drafts, *repeat("mask", masks))[: row.room]  # type: ignore[return-value]
 
     def layout_name(self, row: Row) -> str:
         """The name under which the row's last pass is counted."""
@@ -430,21 +443,19 @@ def window_of(batch: Batch, extra: int, shift_R: torch.Tensor | None = None) -> 
 
 def tree_window(batch: Batch, drafts: int, masks: int, mask_token_id: int) -> Window:
     """The window of so many drafts, with a group of masks behind each of their prefixes (`verification_tree`)."""
-    window = window_of(batch, drafts + (drafts + 1) * masks)
-    window.ids_RQ[:, batch.pending + drafts :].fill_(mask_token_id)
+    window = replace(window_of(batch, drafts + (drafts + 1) * masks), masks=(drafts + 1) * masks)
+    if masks:
+        window.ids_RQ[:, batch.pending + drafts :].fill_(mask_token_id)
+    if not drafts or not masks:
+        return window
     depths_Q, sees_QQ = _regular_tree(batch.pending, drafts, masks, window.ids_RQ.device)
     positions_RQ = (batch.length_R[:, None] - 1 + depths_Q).clamp_min(0)
-    return replace(window, positions_RQ=positions_RQ, sees_RQQ=sees_QQ[None], masks=(drafts + 1) * masks)
-
-
-def plans_of(batch: Batch) -> list[Plan]:
-    """The plan of each row, where all have one."""
-    return [row.plan for row in batch.rows if row.plan is not None]
+    return replace(window, positions_RQ=positions_RQ, sees_RQQ=sees_QQ[None])
 
 
 def planned_window(batch: Batch, extra: int, mask_token_id: int) -> Window:
     """The window of each row's plan, aligned on the right; `extra` columns stand behind the first root."""
-    plans, device = plans_of(batch), batch.length_R.device
+    plans, device = [row.plan for row in batch.rows], batch.length_R.device
     if not extra:
         return window_of(batch, 0)
     ids = [

@@ -218,7 +218,7 @@ class Pool:
             row.unread = row.length - 1 if self._use_cache else 0  # the first decode pass reads the last token
             row.reading = True
             if self._beside:
-                self._recall(place, row)
+                self._copy_beginning(place, row)
             self._sequences.join(row)
             row.method.begin(row, self._sequences.tokens_RK[place])
         self._start()
@@ -230,14 +230,14 @@ class Pool:
         for row in reading:
             row.reading = row.unread > 0 if self._beside else not together
 
-    def _recall(self, place: int, row: Row) -> None:
+    def _copy_beginning(self, place: int, row: Row) -> None:
         """Copy the longest cached beginning of this row's prompt from another row to this place."""
         read = [
             (other, one.prompt[: len(one.prompt) - 1 - one.unread]) for other, one in enumerate(self._sequences.rows)
         ]
-        found, length = self._beginnings.longest(row.prompt[:-1], read)
-        if found is not None:
-            self._cache.copy(found, place, length)
+        source, length = self._beginnings.longest(row.prompt[:-1], read)
+        if source is not None:
+            self._cache.copy(source, place, length)
             row.unread -= length
 
     def _prefill(self, reading: Sequence[int]) -> ForwardPass:
@@ -311,8 +311,8 @@ class Pool:
     def _decode(self) -> ForwardPass:
         """The next tokens of every row whose prompt is read."""
         with self._engine.clock() as clock:
-            self._steer()
-            groups, results = self._at_once() or self._one_by_one()
+            self._schedule()
+            groups, results = self._replay() or self._forward()
         self._drafted = sum(self.shares.values()) - len(self.shares)
         for group in groups:
             self.layouts.update(map(group.method.layout_name, group.batch.rows))
@@ -334,7 +334,7 @@ class Pool:
         phase: Phase = "verify" if any(group.method.phase == "verify" for group in groups) else "decode"
         return self._record(phase, clock.seconds, records)
 
-    def _steer(self) -> None:
+    def _schedule(self) -> None:
         """Let the policy choose what rows spend in this pass."""
         if self._policy is None:
             return
@@ -344,21 +344,21 @@ class Pool:
         reading = len(self._sequences.rows) - len(writing)
         self._policy.plan(writing, reading=reading, waiting=waiting, places=self._sequences.places)
 
-    def _at_once(self) -> tuple[list[Group], list[HostAcceptResult]] | None:
+    def _replay(self) -> tuple[list[Group], list[HostAcceptResult]] | None:
         """The pass as a graph holds it; None if none can."""
         if self._whole_passes is None:
             return None
         writing = self._writing()
         self.shares = {self._sequences.rows[place].number: 1 for place in writing}
-        found = self._whole_passes.take(writing)
-        if found is None:
+        whole = self._whole_passes.take(writing)
+        if whole is None:
             return None
-        batch, window, result = found
+        batch, window, result = whole
         group = Group(writing, batch, window, batch.rows[0].method)
         self.shares = dict(self._shares(group))
         return [group], [result]
 
-    def _one_by_one(self) -> tuple[list[Group], list[HostAcceptResult]]:
+    def _forward(self) -> tuple[list[Group], list[HostAcceptResult]]:
         """The windows of all methods, one call of the model, and each method's judgement."""
         groups = self._groups()
         self.shares = {number: share for group in groups for number, share in self._shares(group)}
@@ -379,6 +379,7 @@ class Pool:
         groups = []
         for method, members in places.items():
             batch = self._sequences.batch(members, static=self._engine.static_shapes)
+            method.plan(batch)
             groups.append(Group(members, batch, method.window(batch), method))
         return groups
 
@@ -400,7 +401,7 @@ class Pool:
         """Each row's number and its count of columns, without padding; without a cache, positions before them too."""
         window = group.window
         for row in group.batch.rows:
-            extra = window.columns - group.batch.pending - window.keep + group.method.own(row, window.keep)
+            extra = window.columns - group.batch.pending - window.keep + row.plan.columns
             yield row.number, extra + (row.pending if self._use_cache else row.length)
 
     def _record(self, phase: Phase, seconds: float, rows: list[RowPass]) -> ForwardPass:

@@ -11,21 +11,19 @@ Shapes: R rows, D drafts, Q columns, W = D + 1 proposals, V vocabulary.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
 
 from mars.config import DecodingSettings
-from mars.decoding.method import AcceptResult, Batch, Method, Row, drafts_of, planned_window, plans_of
+from mars.decoding.method import AcceptResult, Batch, Method, drafts_of, planned_window
 from mars.decoding.trees import MOST_COLUMNS, PRICE, Expectation
 from mars.engine import Engine
 from mars.engine.window import Window
-from mars.records import Phase, Source
+from mars.records import Phase
 
 USUAL = Expectation(0)  # it learns nothing, so that a row's passes do not depend on other rows
-NO_MASK = -1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,26 +39,21 @@ class PromptLookup(Method):
     def lookahead(self) -> int:
         return self.drafts + 1
 
-    def window(self, batch: Batch) -> Window:
+    def plan(self, batch: Batch) -> None:
         most, price = min(self.drafts, MOST_COLUMNS - 1), 0.0 if batch.static else PRICE  # 0: all that are found
         for row in batch.rows:
             row.plan = USUAL.plan((), price, row.room, row.read_copies(), most)
-        return planned_window(
-            batch, self.drafts if batch.static else max(plan.drafts for plan in plans_of(batch)), NO_MASK
-        )
+
+    def window(self, batch: Batch) -> Window:
+        drafts = self.drafts if batch.static else max(row.plan.drafts for row in batch.rows)
+        return planned_window(batch, drafts, self.mask_token_id)
 
     def judge(self, batch: Batch, logits_RWV: torch.Tensor) -> AcceptResult:
-        plans, (_, width, _) = plans_of(batch), logits_RWV.shape
+        plans, (_, width, _) = [row.plan for row in batch.rows], logits_RWV.shape
         missing_R = torch.tensor([width - plan.columns for plan in plans], device=logits_RWV.device)
         path, _ = self.read_rows(batch, logits_RWV, missing_R)
         drafts_RD = drafts_of(plans, width - 1, logits_RWV.device)
         return AcceptResult(path, batch.matched(path.ids_RW, drafts_RD))
-
-    def sources(self, row: Row, threshold: float | None, accepted: int, columns: int) -> Sequence[Source]:
-        return ("clean", *(() if row.plan is None else row.plan.sources))
-
-    def own(self, row: Row, columns: int) -> int:
-        return columns if row.plan is None else row.plan.columns
 
 
 def method_of(engine: Engine, settings: DecodingSettings) -> PromptLookup:

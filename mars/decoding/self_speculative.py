@@ -25,7 +25,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from itertools import repeat
 from typing import ClassVar
 
 import torch
@@ -36,8 +35,6 @@ from mars.config import DecodingSettings
 from mars.decoders import EXACT
 from mars.decoding.base import trained_mask
 from mars.decoding.method import (
-    DRAFT,
-    MASK,
     AcceptResult,
     Batch,
     Method,
@@ -46,8 +43,6 @@ from mars.decoding.method import (
     group_of,
     kernel_for,
     planned_window,
-    plans_of,
-    tree_window,
     window_of,
 )
 from mars.decoding.trees import (
@@ -63,7 +58,7 @@ from mars.decoding.trees import (
 from mars.engine import Engine
 from mars.engine.window import Window
 from mars.phrases import Phrases
-from mars.records import Phase, Source
+from mars.records import Phase, Reads
 
 # How probable a linear draft must be. A miss costs the drafts of the next pass, an unused draft the time of its column:
 # nothing where every pass has the same shape, so that all of them are taken there (docs/log.md).
@@ -86,7 +81,6 @@ class SelfSpeculative(Method):
     phase: ClassVar[Phase] = "verify"
     caches_accepted: ClassVar[bool] = True
 
-    mask_token_id: int
     drafts: int
     sure: float
     layout: Layout | None
@@ -124,25 +118,38 @@ class SelfSpeculative(Method):
         tokens_K[row.length + 1 :] = self.mask_token_id
         row.expectation = Expectation(self.drafts) if self.planned else None
 
-    def window(self, batch: Batch) -> Window:
-        if self.planned:
-            for row in batch.rows:
+    @property
+    def hides_refused(self) -> bool:
+        return self.planned
+
+    def shape(self, batch: Batch) -> tuple[int, int]:
+        return (self.drafts, self.drafts) if self.layout == "quadratic" else (0, 0)
+
+    def plan(self, batch: Batch) -> None:
+        if self.layout in ("none", "quadratic"):
+            super().plan(batch)
+            return
+        for row in batch.rows:
+            if self.planned:
                 row.plan = self._plan(row, row.expectation or Expectation(self.drafts))
-            widest = max(plan.columns for plan in plans_of(batch))
-            # In static shapes there are few widths.
-            extra = -(-widest // STATIC_STEP) * STATIC_STEP - 1 if batch.static and widest > 1 else widest - 1
-            return planned_window(batch, extra, self.mask_token_id)
-        if self.layout == "none":
-            return window_of(batch, 0)
-        if self.layout == "quadratic":
-            return tree_window(batch, self.drafts, self.drafts, self.mask_token_id)
-        return self._linear(batch)
+            else:
+                reads: tuple[Reads, ...] = tuple(self.reads(row, self.drafts))
+                row.plan = Plan.of(reads, (*[0] * len(reads), self.drafts))
+
+    def window(self, batch: Batch) -> Window:
+        if self.layout in ("none", "quadratic"):
+            return super().window(batch)
+        if not self.planned:
+            return self._linear(batch)
+        widest = max(row.plan.columns for row in batch.rows)
+        # In static shapes there are few widths.
+        extra = -(-widest // STATIC_STEP) * STATIC_STEP - 1 if batch.static and widest > 1 else widest - 1
+        return planned_window(batch, extra, self.mask_token_id)
 
     def _plan(self, row: Row, expected: Expectation) -> Plan:
         """Learn from the row's last pass; the columns that pay in the next, with masks if a policy gives it any."""
         scored = self.score == "probability"
-        if row.plan is not None:
-            expected.verified(row.plan.chain, min(row.gained - 1, row.plan.drafts))
+        expected.verified(row.plan.chain, min(row.gained - 1, row.plan.drafts))
         pairs = zip(row.proposed, row.scores, strict=True)
         proposals = [
             expected.proposal(token_id, score) if scored else expected.unscored(token_id, number)
@@ -183,7 +190,7 @@ class SelfSpeculative(Method):
         return AcceptResult(chain.joined(group, last_R), accepted_R, drafts_R=torch.full_like(accepted_R, self.drafts))
 
     def _judge_tree(self, batch: Batch, logits_RWV: torch.Tensor) -> AcceptResult:
-        plans = plans_of(batch)
+        plans = [row.plan for row in batch.rows]
         width, device = logits_RWV.shape[1], logits_RWV.device
         most = max(plan.drafts for plan in plans)
         roots_R = torch.tensor([width - plan.columns for plan in plans], device=device)
@@ -278,34 +285,8 @@ class SelfSpeculative(Method):
         left_RW = torch.where(run_RW, found.ids_RW, self.mask_token_id)
         return AcceptResult(found, accepted_R, left_RW, run_RW.sum(1) - accepted_R)
 
-    def sources(self, row: Row, threshold: float | None, accepted: int, columns: int) -> Sequence[Source]:
-        """First the verified columns; then, unless the linear layout had a wrong draft, the masks behind them."""
-        if row.plan is not None:
-            path: Sequence[Source] = (
-                "clean",
-                *row.plan.sources[: accepted - 1],
-                *repeat(MASK, row.plan.masks[accepted - 1]),
-            )
-            return path[: row.room]
-        masks = 0 if columns == 1 else self.drafts
-        read = accepted - 1 if self.layout == "quadratic" else min(row.drafted, masks)
-        if self.layout != "quadratic" and accepted <= read:
-            masks = 0
-        sources: Sequence[Source] = ("clean", *repeat(DRAFT, read), *repeat(MASK, masks))
-        return sources[: row.room]
-
-    def absent(self, batch: Batch, row: Row, columns: int) -> range:
-        return range(1 + row.drafted, 1 + self.drafts) if self.layout == "quadratic" else range(0)
-
-    def own(self, row: Row, columns: int) -> int:
-        """In the linear layout rows with fewer drafts have fewer columns; in a tree, they have those of their plan."""
-        if row.plan is not None:
-            return row.plan.columns
-        narrower = columns > 1 and self.layout != "quadratic"
-        return 1 + min(row.drafted, self.drafts) + self.drafts if narrower else columns
-
     def layout_name(self, row: Row) -> str:
-        if self.layout is not None or row.plan is None:
+        if self.layout is not None or not self.planned:
             return self.layout or "linear"
         return "lookup" if any(row.plan.masks) else "copy" if row.plan.drafts else "none"
 

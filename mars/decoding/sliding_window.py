@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import repeat
 from typing import ClassVar
 
 import torch
 
 from mars.config import DecodingSettings
 from mars.decoding.base import trained_mask
-from mars.decoding.method import MASK, AcceptResult, Batch, Method, Row, window_of
+from mars.decoding.method import AcceptResult, Batch, Method, Row
 from mars.engine import Engine
-from mars.engine.window import Window
-from mars.records import Source
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +26,6 @@ class SlidingWindow(Method):
     uses_threshold: ClassVar[bool] = True
     capturable: ClassVar[bool] = True
 
-    mask_token_id: int
     masks: int
     fits: bool = False
 
@@ -53,22 +48,15 @@ class SlidingWindow(Method):
     def pending(self) -> int:
         return self.masks + 1
 
-    def window(self, batch: Batch) -> Window:
+    def shape(self, batch: Batch) -> tuple[int, int]:
         # One-token mode reads no mask, and no mask is forwarded whose proposal has no room in any row.
-        masks = 0 if set(batch.thresholds) == {None} else min(self.masks, batch.room - 1)
-        window = window_of(batch, masks)
-        window.ids_RQ[:, batch.pending :].fill_(self.mask_token_id)
-        return replace(window, masks=masks)
+        return 0, 0 if set(batch.thresholds) == {None} else min(self.masks, batch.room - 1)
 
     def judge(self, batch: Batch, logits_RWV: torch.Tensor) -> AcceptResult:
         found = self.read_chain(batch, logits_RWV, logits_RWV.shape[1] - 1)
         if logits_RWV.shape[1] == 1:
             return AcceptResult(found, torch.ones_like(batch.length_R))
         return AcceptResult(found, batch.met(found.ids_RW, found.scores_RW, self.score))
-
-    def sources(self, row: Row, threshold: float | None, accepted: int, columns: int) -> Sequence[Source]:
-        masks = 0 if threshold is None else min(columns, row.room) - 1
-        return ("clean", *repeat(MASK, masks))
 
     def layout_name(self, row: Row) -> str:
         return "window"

@@ -5,7 +5,7 @@ Shapes: R rows, Q columns of a window, C those of one row, without padding.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import torch
@@ -21,19 +21,16 @@ def trace(
     *,
     known: int,
     text: int,
-    mask_token_id: int | None,
-    absent: range = range(0),
-    copied: Collection[int] = (),
+    behind: Sequence[Reads] = (),
     block: int = 0,
     proposals: Sequence[Proposal] = (),
     reasons: Sequence[Reason] = (),
 ) -> Trace:
     """The trace of row `place` of a window.
 
-    The model knew `known` tokens of the row, prompt included; all but the first `text` of them are drafts. `absent` and
-    `copied` are columns, counted from the last known token: empty places for drafts, and drafts that are copies. With
-    `block` columns see their own block of so many positions in both directions, and a proposal is for the position of
-    its column.
+    The model knew `known` tokens of the row, prompt included; all but the first `text` of them are drafts. The columns
+    `behind` the last of them read this. With `block` columns see their own block of so many positions in both
+    directions, and a proposal is for the position of its column.
 
     Raises:
         ValueError: a column sees other columns than itself and those that one column before it sees.
@@ -45,21 +42,14 @@ def trace(
     positions = window.positions[place].tolist()[padding:] if tree else [slot - 1 for slot in slots[padding:]]
     cached = slots[padding] - 1
     root = known - 1 - cached
-    reads = [
-        _read(position, token_id, known, text, mask_token_id, missing=column - root in absent)
-        for column, (position, token_id) in enumerate(zip(positions, ids, strict=True))
-    ]
-    for column in copied:
-        reads[root + column] = "copy"
+    reads: list[Reads] = ["clean" if position < text else "draft" for position in positions[: root + 1]]
+    reads += behind
     if tree:
         after = _followed(window.seen[place, padding:, padding:].cpu(), positions)
         columns = list(_path(after, reads, root, proposals))
     else:
         after = [None, *range(len(ids) - 1)]
         columns = [root + bool(block) + number for number in range(len(proposals))]
-    for column, proposal in zip(columns, proposals, strict=True):
-        if proposal.source == "random":
-            reads[column] = "random"
     return Trace(
         cached=cached,
         spans=tuple(_spans(ids, reads, after)),
@@ -67,16 +57,6 @@ def trace(
         columns=tuple(columns),
         reasons=tuple(reasons),
     )
-
-
-def _read(position: int, token_id: int, known: int, text: int, mask_token_id: int | None, *, missing: bool) -> Reads:
-    if position < text:
-        return "clean"
-    if position < known:
-        return "draft"
-    if missing:
-        return "absent"
-    return "mask" if token_id == mask_token_id else "draft"
 
 
 def _followed(sees_CC: torch.Tensor, positions: Sequence[int]) -> list[int | None]:

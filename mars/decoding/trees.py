@@ -31,11 +31,12 @@ import math
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
+from functools import cache
+from itertools import accumulate, repeat
 from typing import Literal, NamedTuple
 
 from mars.phrases import Next, Phrases
-from mars.records import Source
+from mars.records import Reads
 
 Layout = Literal["none", "linear", "tree", "lookup", "quadratic"]
 # Those of a fixed number of columns or a fixed most, from the fewest to the most.
@@ -156,14 +157,14 @@ class Follower:
 class Draft(NamedTuple):
     """A token to verify, and how probable it is that it is right if those before it are.
 
-    `kind` is the class in which it is counted, None if nothing is learnt from it; `copied` marks a copy or a phrase
-    that no mask proposed.
+    `kind` is the class in which it is counted, None if nothing is learnt from it. What it `reads` is a "copy" if no
+    mask proposed it.
     """
 
     token_id: int
     odds: float
     kind: int | None = None
-    copied: bool = False
+    reads: Reads = "draft"
 
 
 NO_DRAFT = Draft(-1, 0.0)
@@ -176,15 +177,21 @@ class Plan:
     chain: tuple[Draft, ...]
     masks: tuple[int, ...]
 
+    @staticmethod
+    @cache
+    def of(reads: tuple[Reads, ...], masks: tuple[int, ...]) -> Plan:
+        """That of drafts which only the device knows; places for drafts may be "absent"."""
+        return Plan(tuple(Draft(-1, 0.0, reads=one) for one in reads), masks)
+
     @property
     def drafts(self) -> int:
         """The number of drafts to verify."""
         return len(self.chain)
 
     @property
-    def sources(self) -> list[Source]:
-        """The source of each draft."""
-        return ["copy" if draft.copied else "draft" for draft in self.chain]
+    def reads(self) -> tuple[Reads, ...]:
+        """What the columns behind the root read."""
+        return (*(draft.reads for draft in self.chain), *repeat("mask", sum(self.masks)))
 
     @property
     def columns(self) -> int:
@@ -197,7 +204,7 @@ class Plan:
         return list(accumulate(self.masks[:-1], initial=1 + self.drafts))
 
 
-NO_DRAFTS = Plan((), (0,))
+ROOT = Plan((), (0,))
 """The root alone."""
 
 
@@ -266,14 +273,14 @@ class Expectation:
     def copy(self, token_id: int, length: int) -> Draft:
         """A draft that is a copy behind a match of so many tokens."""
         found = bisect_right(_LENGTHS, length)
-        return self._draft(token_id, 2 * _SCORES + found, _COPIED[found], copied=True)
+        return self._draft(token_id, 2 * _SCORES + found, _COPIED[found], "copy")
 
     def phrase(self, found: Next) -> Draft:
         """A draft that often follows what is before it."""
         often = found.seen >= _OFTEN
         share = bisect_right(_SHARES, found.share)
         kind = 2 * _SCORES + len(_COPIED) + share + often * len(_PHRASED)
-        return self._draft(found.token_id, kind, _PHRASED[share], copied=True)
+        return self._draft(found.token_id, kind, _PHRASED[share], "copy")
 
     def agreed(self, proposal: Draft, copy: Draft) -> Draft:
         """A draft that a mask proposed and that is also the copy."""
@@ -282,9 +289,9 @@ class Expectation:
             return proposal._replace(odds=both)
         return self._draft(proposal.token_id, proposal.kind + _SCORES, both)
 
-    def _draft(self, token_id: int, kind: int, usual: float, *, copied: bool = False) -> Draft:
+    def _draft(self, token_id: int, kind: int, usual: float, reads: Reads = "draft") -> Draft:
         odds = (self.right[kind] + _WEIGHT * usual) / (self.seen[kind] + _WEIGHT)
-        return Draft(token_id, odds, kind, copied)
+        return Draft(token_id, odds, kind, reads)
 
     def verified(self, chain: Sequence[Draft], right: int) -> None:
         """Learn from a row's drafts that a pass verified, in order, and how many of them were right."""

@@ -63,7 +63,9 @@ class WholePasses:
         found = self._cache.run(key, extent, lambda: self._pass(places, count, extent))
         table = found.table_RN[: places[-1] + 1].tolist()
         result = unpacked([table[place] for place in places], found.alternatives)
-        return replace(found.batch, rows=rows, thresholds=values), found.window, result
+        batch = replace(found.batch, rows=rows, thresholds=values)
+        method.plan(batch)
+        return batch, found.window, result
 
     def prepare(self, ways: Sequence[tuple[Method, float | None]], capacity: int) -> None:
         """Make the passes of these methods, each with a threshold or none, until their graphs are captured.

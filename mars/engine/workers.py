@@ -11,12 +11,10 @@ import ctypes
 import threading
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
-import numpy as np
 import torch
 
 Result = TypeVar("Result")
@@ -28,43 +26,6 @@ _NAME = "mars-compute"
 def libgomp() -> ctypes.CDLL | None:
     """The library of torch's threads; None where torch has another one."""
     return next((ctypes.CDLL(str(path)) for path in Path(torch.__file__).parent.glob("lib/libgomp*")), None)
-
-
-@dataclass(frozen=True, slots=True)
-class Openmp:
-    """How torch's own threads run a function: threads of one's own would wait for them, which spin between products.
-
-    These are addresses of functions: `number` gives the number of a thread there, `count` how many there are, and
-    `barrier` waits for all of them.
-    """
-
-    parallel: Callable[[int, int, int, int], None]
-    number: int
-    count: int
-    barrier: int
-
-    def run(self, function: int, threads: int, *arguments: int) -> None:
-        """Have so many threads run a function at an address; it gets the address of these numbers, int64.
-
-        They are `number`, `count` and the arguments. OpenMP may grant fewer threads (OMP_THREAD_LIMIT, OMP_DYNAMIC,
-        another parallel region around this one), so the function must ask for their count.
-        """
-        data = np.array((self.number, self.count, *arguments), np.int64)
-        self.parallel(function, data.ctypes.data, threads, 0)
-
-
-@cache
-def openmp() -> Openmp | None:
-    """That of torch's library of threads; None where it has another one."""
-    library = libgomp()
-    if library is None:
-        return None
-    library.GOMP_parallel.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint]
-    number, count, barrier = (
-        int(ctypes.cast(function, ctypes.c_void_p).value or 0)
-        for function in (library.omp_get_thread_num, library.omp_get_num_threads, library.GOMP_barrier)
-    )
-    return Openmp(library.GOMP_parallel, number, count, barrier)
 
 
 def release() -> None:

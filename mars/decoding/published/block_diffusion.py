@@ -28,13 +28,12 @@ from mars.acceptance import passes, read, thresholds, to_host
 from mars.config import DecodingSettings, ScoreName, meets_threshold
 from mars.control import Control
 from mars.decoding.base import Prompts, check, trained_diffusion
-from mars.decoding.method import MASK
 from mars.decoding.published.lockstep import prompt_chunks, recorded
 from mars.decoding.sequences import drop
 from mars.decoding.trace import trace
 from mars.engine import Engine
 from mars.engine.window import Window
-from mars.records import FinishReason, ForwardPass, Proposal, Reason, RowPass, Trace
+from mars.records import FinishReason, ForwardPass, Proposal, Reads, Reason, RowPass, Trace
 from mars.sampling import Sampling
 
 
@@ -177,7 +176,7 @@ class _Blocks:
             judged, chosen = to_host(chosen_RB.sum(1), found), chosen_RB.tolist()
         active = [(place, row) for place, row in enumerate(self.rows) if not row.full]
         for place, row in active:
-            row.take(judged.proposals(place, [MASK] * self.size), chosen[place])
+            row.take(judged.proposals(place, ["mask"] * self.size), chosen[place])
         parts = tuple(self.part(place, window, threshold, accepts=row.full) for place, row in active)
         query_tokens = sum(min(behind, row.first) + self.size for row in self.rows)
         return ForwardPass(0, "denoise", clock.seconds, query_tokens, parts)
@@ -217,12 +216,14 @@ class _Blocks:
             else:
                 reasons.append(filled if row.kept[number] else "open")
         known = row.prompt_length + row.written
+        ids = window.ids_RQ[place][window.slots_RQ[place] > known].tolist()
+        behind: list[Reads] = ["mask" if token_id == self.mask else "draft" for token_id in ids]
         return trace(
             window,
             place,
             known=known,
             text=known,
-            mask_token_id=self.mask,
+            behind=behind,
             block=self.size,
             proposals=shown,
             reasons=reasons,

@@ -118,6 +118,7 @@ class LockstepBatch:
         """
         with self.engine.clock() as clock:
             batch = self._batch()
+            self.method.plan(batch)
             window = self.method.window(batch)
             logits_RWV = self._cache.forward(window)
             batch.states = self._cache.states

@@ -27,8 +27,9 @@ Shapes: R rows, K drafts, M masks a group, W proposals a row, V vocabulary.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import repeat
 from typing import ClassVar
 
 import torch
@@ -38,12 +39,11 @@ from mars.config import DecodingSettings
 from mars.control import Control
 from mars.decoding import autoregressive, sliding_window
 from mars.decoding.base import Prompts, check, trained_mask
-from mars.decoding.method import AcceptResult, Batch, Method, Row, group_of, tree_window, window_of
+from mars.decoding.method import AcceptResult, Batch, Method, Row, group_of
 from mars.decoding.pair import Pair
 from mars.decoding.published.lockstep import LockstepBatch, LockstepRow, Step, recorded, rows_of
 from mars.engine import Engine
-from mars.engine.window import Window
-from mars.records import FinishReason, ForwardPass, Phase, RowPass, Source
+from mars.records import FinishReason, ForwardPass, Phase, Reads, RowPass
 
 
 def speculative(
@@ -85,11 +85,10 @@ class Verify(Method):
         return self.drafts + 1
 
     def shape(self, batch: Batch) -> tuple[int, int]:
-        """K and M of this pass: no more than there is room for."""
         return min(self.drafts, batch.room - 1), 0
 
-    def window(self, batch: Batch) -> Window:
-        return window_of(batch, self.shape(batch)[0])
+    def reads(self, row: Row, drafts: int) -> Iterable[Reads]:
+        return repeat("draft", _drafted(row))
 
     def judge(self, batch: Batch, logits_RWV: torch.Tensor) -> AcceptResult:
         found = self.read(batch, logits_RWV)
@@ -107,13 +106,6 @@ class Verify(Method):
         drafts_RK = drafts_RK.masked_fill(number_K >= drafted_R1, -1)
         return batch.matched(found.ids_RW, drafts_RK)
 
-    def sources(self, row: Row, threshold: float | None, accepted: int, columns: int) -> Sequence[Source]:
-        drafts: list[Source] = ["draft"] * _drafted(row)
-        return ("clean", *drafts)
-
-    def absent(self, batch: Batch, row: Row, columns: int) -> range:
-        return range(1 + _drafted(row), 1 + self.shape(batch)[0])
-
 
 @dataclass(frozen=True, kw_only=True)
 class VerifyAndContinue(Verify):
@@ -122,7 +114,6 @@ class VerifyAndContinue(Verify):
     uses_threshold: ClassVar[bool] = True
 
     masks: int
-    mask_token_id: int
 
     @property
     def lookahead(self) -> int:
@@ -131,10 +122,6 @@ class VerifyAndContinue(Verify):
     def shape(self, batch: Batch) -> tuple[int, int]:
         masks = 0 if set(batch.thresholds) == {None} else min(self.masks, batch.room - 1)
         return min(self.drafts, batch.room - 1), masks
-
-    def window(self, batch: Batch) -> Window:
-        drafts, masks = self.shape(batch)
-        return tree_window(batch, drafts, masks, self.mask_token_id)
 
     def judge(self, batch: Batch, logits_RWV: torch.Tensor) -> AcceptResult:
         drafts, masks = self.shape(batch)
@@ -151,14 +138,6 @@ class VerifyAndContinue(Verify):
         scores_RW = path.scores_RW.masked_fill(columns_W <= right_R1, surest)
         scores_RW = scores_RW.masked_fill(columns_W > right_R1 + masks, -surest)
         return AcceptResult(path, batch.met(path.ids_RW, scores_RW, self.score))
-
-    def sources(self, row: Row, threshold: float | None, accepted: int, columns: int) -> Sequence[Source]:
-        """Those of the path; `accepted` counts the verified tokens alone."""
-        if threshold is None:
-            return super().sources(row, threshold, accepted, columns)
-        drafts: list[Source] = ["draft"] * (accepted - 1)
-        masks: list[Source] = ["mask"] * self.masks
-        return ("clean", *drafts, *masks)[: row.room]
 
 
 def _drafted(row: Row) -> int:
@@ -227,7 +206,7 @@ def _draft(draft: LockstepBatch, target: LockstepBatch) -> ForwardPass:
 def _add_drafts(lockstep: LockstepBatch, drafting: LockstepRow, row: LockstepRow, place: int, step: Step) -> RowPass:
     """Give what the draft wrote to the row; one whose draft has stopped waits."""
     accepted, threshold, start = step.result.accepted[place], step.batch.thresholds[place], drafting.written
-    sources = lockstep.method.sources(drafting, threshold, accepted, step.window.keep)
+    sources = lockstep.method.sources(drafting, threshold, accepted)
     if row.drafts:
         sources = ("draft", *sources[1:])
     proposals = step.result.proposals(place, sources)

@@ -14,6 +14,7 @@ from mars.decoding import METHODS, pool
 from mars.decoding.method import Row
 from mars.decoding.policy import Policy
 from mars.decoding.pool import Pool
+from mars.decoding.trees import ROOT
 from mars.metrics import COUNTED, output_ids
 from mars.records import ForwardPass, RowPass
 from mars.scripted import ReadingModel, ScriptedRows
@@ -59,7 +60,7 @@ def fresh(row: Row) -> Row:
     """The same row before it has written anything."""
     control = Control(row.settings.threshold, row.settings.score)
     begun = {"written": 0, "gained": 0, "drafted": 0, "pending": 1, "unread": 0, "reading": False}
-    return replace(row, **begun, proposed=(), scores=(), plan=None, response=[], copies=None, control=control)
+    return replace(row, **begun, proposed=(), scores=(), plan=ROOT, response=[], copies=None, control=control)
 
 
 def drain(running: Pool) -> list[ForwardPass]:

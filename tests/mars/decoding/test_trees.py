@@ -118,9 +118,9 @@ def test_of_a_proposal_and_a_copy_the_likelier_is_verified() -> None:
     sure, unsure = expected.proposal(9, 0.99), expected.proposal(9, 0.05)
     chain = expected.plan([unsure], 0.06, 50, text).chain
     assert [draft.token_id for draft in chain[:3]] == [6, 7, 8]
-    assert all(draft.copied for draft in chain)
+    assert {draft.reads for draft in chain} == {"copy"}
     chain = expected.plan([sure], 0.06, 50, text).chain
-    assert [(draft.token_id, draft.copied) for draft in chain[:3]] == [(9, False), (3, True), (4, True)]
+    assert [(draft.token_id, draft.reads) for draft in chain[:3]] == [(9, "draft"), (3, "copy"), (4, "copy")]
     assert expected.plan([sure], 0.06, 50, read([3, 4, 5])).chain == (sure,), "nothing to copy"
 
 
@@ -137,7 +137,7 @@ def test_a_copy_makes_the_same_proposal_surer_and_is_counted_apart() -> None:
     text = read([3, 4, 5, 3, 4])
     proposal = expected.proposal(5, 0.4)
     [agreed] = expected.plan([proposal], 0.3, 2, text).chain
-    assert (agreed.token_id, agreed.copied) == (5, False)
+    assert (agreed.token_id, agreed.reads) == (5, "draft")
     assert agreed.odds > max(proposal.odds, expected.copy(5, 2).odds)
     for _ in range(100):
         expected.verified([agreed], 0)

@@ -56,7 +56,7 @@ def test_a_pass_without_drafts_is_judged_like_a_tree_of_roots(
     found, judge, trees = records(), SelfSpeculative._judge_none, []
 
     def as_tree(method: SelfSpeculative, batch: Any, logits_RWV: Any) -> Any:
-        if batch.rows[0].plan is None:
+        if not method.planned:
             return judge(method, batch, logits_RWV)
         trees.append(batch)
         return method._judge_tree(batch, logits_RWV)
