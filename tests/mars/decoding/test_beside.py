@@ -10,7 +10,6 @@ import pytest
 import torch
 from transformers import PreTrainedModel
 
-from mars.checkpoint import Checkpoint
 from mars.config import DecodingSettings
 from mars.control import Control
 from mars.decoding import DECODERS, METHODS, pool
@@ -48,11 +47,6 @@ def drain(found: Pool) -> list[ForwardPass]:
     return list(iter(found.step, None))
 
 
-def read_of(records: list[ForwardPass], number: int) -> int:
-    """How many passes read the prompt of a row."""
-    return sum(record.phase == "prefill" and any(row.row == number for row in record.rows) for record in records)
-
-
 def test_a_long_prompt_is_read_in_small_chunks_while_others_write() -> None:
     engine = model()
     found = running(engine)
@@ -82,14 +76,6 @@ def test_a_prompt_is_read_in_larger_chunks_where_the_rows_that_write_spend_more(
     assert len(whole) >= 2
     assert all(chunk == 64 + columns - 1 > 64 for columns, chunk in whole)
     assert sum(chunk for _, chunk in whole) + last == 199
-
-
-def test_nobody_writes_then_prompts_are_read_in_large_chunks() -> None:
-    engine = model()
-    found = running(engine)
-    join(found, engine, 0, [5] * 200)
-    join(found, engine, 1, [6] * 300)
-    assert drain(found)[0].query_tokens == 199 + 299
 
 
 def test_a_short_prompt_behind_a_long_one_writes_before_that_is_read() -> None:
@@ -123,25 +109,6 @@ def test_a_prompt_that_begins_like_another_is_read_from_there_on() -> None:
     for number, end in enumerate(([4, 5], [8, 9, 8], [10])):
         prompt = [*system, *end]
         assert output_ids(records, number) == output_ids(DECODERS["autoregressive"](model(), [prompt], SETTINGS))
-
-
-@pytest.mark.parametrize("decoder", ["autoregressive", "sliding_window", "self_speculative", "jacobi"])
-def test_on_a_model_the_texts_are_those_of_each_prompt_alone(
-    tiny: Checkpoint, decoder: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(pool, "BESIDE_CHUNK", 16)
-    engine = tiny.engine
-    system = tiny.encode("Answer each question in one short sentence, please, and say nothing else at all. " * 2)
-    prompts = [[*system, *tiny.encode(text)] for text in ("How many?", "Write it.", "Tom has 3 apples and buys 4.")]
-    found = running(engine, places=2)
-    records: list[ForwardPass] = []
-    for number, prompt in enumerate(prompts):
-        join(found, engine, number, prompt, decoder)
-        records += [record for record in (found.step() for _ in range(5)) if record]
-    records += drain(found)
-    assert read_of(records, 0) >= 1
-    for number, prompt in enumerate(prompts):
-        assert output_ids(records, number) == output_ids(DECODERS[decoder](engine, [prompt], SETTINGS))
 
 
 # Prompts of several chunks, some of which begin alike; the last two are short.
@@ -237,22 +204,6 @@ def test_a_row_that_is_cancelled_while_it_is_read_leaves_the_others_alone(
         found.append([output_ids(records, row.number) for row in rows if row.number != leaving])
     assert found[0] == found[1]
     assert all(len(text) == 30 for text in found[1])
-
-
-@pytest.mark.usefixtures("small_chunks")
-def test_a_single_prompt_of_a_run_is_read_in_the_spare_row_as_well(tiny_model: PreTrainedModel) -> None:
-    """More prompts than places: one by one they follow rows that have ended."""
-    found = []
-    for static in (False, True):
-        engine = engine_of(tiny_model, static=static)
-        together = Pool(engine, 2, CAPACITY)
-        for number, prompt in enumerate(PROMPTS):
-            settings = DecodingSettings(max_new_tokens=10 + 5 * number)
-            method = METHODS["autoregressive"](engine, settings)
-            together.join(Row(number=number, prompt=prompt, method=method, settings=settings, control=Control(None)))
-        found.append(texts(drain(together)))
-        assert {bucket.first for bucket in buckets(together)} == ({0, 2} if static else set())
-    assert found[0] == found[1]
 
 
 @pytest.mark.gpu

@@ -18,14 +18,12 @@ from mars.decoding import DECODERS
 from mars.decoding.pair import Pair
 from mars.engine import Engine
 from mars.metrics import COUNTED, GAINING, output_ids
-from mars.records import ForwardPass, RowPass, from_json, to_json
+from mars.records import ForwardPass, RowPass
 from mars.scripted import Diffusing, ReadingModel, ScriptedModel
 
 STOP, MASK = 2, 31
 REPLY = [5, 6, 7, 8, 9, 10, 11, 12, 13, STOP]
 PROMPTS = [[3, 4, 5], [6], [7, 8, 9, 10], [10, 3]]
-EXACT = [info.name for info in TABLE.values() if info.exact and not info.draft]
-
 each_decoder = pytest.mark.parametrize("decoder", DECODERS)
 # Between two passes that write, these make drafts: the folders of their names have what happens.
 DRAFTING = ("speculative", "block_diffusion")
@@ -92,12 +90,6 @@ def test_acceptance_stops_at_end_of_sequence(decoder: str) -> None:
 
 
 @each_decoder
-def test_any_stop_token_ends_a_row(decoder: str) -> None:
-    model = ScriptedModel([[5, 9, 6]], stop_token_ids=frozenset({STOP, 9}))
-    assert output_ids(run(decoder, model, [[3]])) == [5, 9]
-
-
-@each_decoder
 def test_a_stop_token_at_the_limit_is_a_stop(decoder: str) -> None:
     records = run(decoder, ScriptedModel([[5, STOP]]), [[3]], max_new_tokens=2)
     assert parts(records)[-1].finish_reason == "stop"
@@ -153,28 +145,6 @@ def test_a_batch_gives_each_row_exactly_what_it_gets_alone(
 
 
 @each_decoder
-@pytest.mark.parametrize("layout", ["auto", "linear", "quadratic"])
-def test_neither_cache_nor_shape_of_the_windows_changes_the_text(decoder: str, layout: str) -> None:
-    plain = run(decoder, reading_model(), PROMPTS, threshold=0.5, max_new_tokens=20, layout=layout)
-    for use_cache, static in ((False, False), (True, True), (False, True)):
-        model = reading_model(static_shapes=static)
-        other = run(decoder, model, PROMPTS, threshold=0.5, max_new_tokens=20, layout=layout, use_cache=use_cache)
-        for row in range(len(PROMPTS)):
-            assert output_ids(other, row) == output_ids(plain, row)
-
-
-@pytest.mark.parametrize("decoder", [name for name in EXACT if name in DECODERS])
-@pytest.mark.parametrize("options", [{}, {"temperature": 0.8, "top_p": 0.9, "seed": 7}], ids=["greedy", "sampling"])
-@pytest.mark.parametrize("layout", ["auto", "linear", "quadratic"])
-def test_exact_decoders_write_what_autoregressive_writes(decoder: str, options: dict, layout: str) -> None:
-    expected = run("autoregressive", reading_model(), PROMPTS, max_new_tokens=24, **options)
-    records = run(decoder, reading_model(), PROMPTS, max_new_tokens=24, layout=layout, **options)
-    for row in range(len(PROMPTS)):
-        assert output_ids(records, row) == output_ids(expected, row)
-    assert {part.threshold for record in records for part in record.rows} == {None}
-
-
-@each_decoder
 def test_finished_rows_leave_the_records(decoder: str) -> None:
     records = run(decoder, ScriptedModel([REPLY, [5, STOP], REPLY[6:]]), [[3], [4], [5]])
     for row in range(3):
@@ -205,12 +175,6 @@ def test_more_alternatives_than_tokens_lists_all_that_can_be_proposed(decoder: s
     model = ScriptedModel(lambda *_: (5, 0.5), vocab_size=8, mask_token_id=7)
     pairs = parts(run(decoder, model, [[3]], alternatives=20, max_new_tokens=1))[0].proposals[0].alternatives
     assert {token for token, _ in pairs} == set(range(7))
-
-
-@each_decoder
-def test_records_survive_json(decoder: str) -> None:
-    records = run(decoder, ScriptedModel([REPLY, REPLY[4:]]), [[3, 4], [5]], alternatives=3)
-    assert [from_json(to_json(record)) for record in records] == records
 
 
 def test_autoregressive_ignores_thresholds_and_needs_no_mask_token() -> None:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from copy import copy
-from importlib import import_module
 
 import pytest
 import torch
 from transformers import PreTrainedModel
 
-from mars.checkpoint import Checkpoint
 from mars.config import DecodingSettings
 from mars.control import Control
 from mars.decoding import DECODERS
@@ -19,12 +17,6 @@ from mars.metrics import output_ids
 from mars.records import ForwardPass
 
 PROMPTS = [[9, 10, 11, 12, 13], [14], [15] * 40, [20, 30, 40, 50, 60, 70, 80]]
-
-
-@pytest.fixture
-def sure_of_everything(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Random weights are sure of nothing: without this, the linear layout would have no drafts."""
-    monkeypatch.setattr(import_module("mars.decoding.self_speculative"), "SURE", 0.0)
 
 
 def run(
@@ -62,50 +54,6 @@ def test_a_run_that_is_cancelled_leaves_the_engine_as_it_was(tiny_model: PreTrai
         assert output_ids(again, row) == output_ids(expected, row)
 
 
-@pytest.mark.usefixtures("sure_of_everything")
-def test_a_tree_proposes_what_the_square_does(tiny_model: PreTrainedModel) -> None:
-    """Behind the same text, as far as its shorter groups go; and alone what it does in company."""
-    engine = engine_without_end(tiny_model)
-
-    def groups(records: list[ForwardPass], row: int) -> dict[int, list[tuple[int, float]]]:
-        """What the masks propose, by the number of tokens written before."""
-        return {
-            part.start + part.accepted: [(p.token_id, p.score) for p in part.proposals if p.source == "mask"]
-            for record in records
-            for part in record.rows
-            if part.row == row and part.proposals
-        }
-
-    square = run(engine, PROMPTS, "self_speculative", layout="quadratic", block_size=5)
-    together = run(engine, PROMPTS, "self_speculative", layout="tree", block_size=5)
-    lengths = set()
-    for row, prompt in enumerate(PROMPTS):
-        alone = run(engine, [prompt], "self_speculative", layout="tree", block_size=5)
-        for found in (groups(together, row), groups(alone, 0)):
-            whole = groups(square, row)
-            assert set(found) & set(whole)
-            for start in set(found) & set(whole):
-                lengths.add(len(found[start]))
-                for one, other in zip(found[start], whole[start], strict=False):
-                    assert one == pytest.approx(other, abs=1e-5)
-    assert len(lengths) > 1, "no group was shorter than another"
-
-
-@pytest.mark.parametrize("decoder", ["autoregressive", "sliding_window"])
-def test_one_token_mode_equals_generate(tiny: Checkpoint, tiny_model: PreTrainedModel, decoder: str) -> None:
-    records = run(tiny.engine, PROMPTS, decoder, threshold=None)
-    for row, prompt in enumerate(PROMPTS):
-        reference = tiny_model.generate(
-            torch.tensor([prompt]),
-            attention_mask=torch.ones(1, len(prompt), dtype=torch.long),
-            do_sample=False,
-            max_new_tokens=48,
-            eos_token_id=sorted(tiny.engine.stop_token_ids),
-            suppress_tokens=[tiny.engine.mask_token_id],
-        )
-        assert output_ids(records, row) == reference[0, len(prompt) :].tolist()
-
-
 def test_scores_and_alternatives_are_those_of_a_plain_forward_pass(tiny_model: PreTrainedModel) -> None:
     prompt, masks = PROMPTS[0], [3] * 3
     with torch.no_grad():
@@ -137,7 +85,3 @@ def test_records_leave_gradients_and_inference_mode_alone(tiny_model: PreTrained
     next(stream)
     assert torch.is_grad_enabled()
     assert not torch.is_inference_mode_enabled()
-
-
-def test_seconds_are_positive_and_below_the_wall_clock(tiny_model: PreTrainedModel) -> None:
-    assert all(0 < record.seconds < 5 for record in run(engine_without_end(tiny_model), PROMPTS))

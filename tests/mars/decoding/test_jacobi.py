@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from mars.config import DecodingSettings
 from mars.decoding import DECODERS
 from mars.decoding.jacobi import method_of
-from mars.metrics import output_ids
 from mars.records import ForwardPass
 from mars.scripted import ReadingModel
 
@@ -91,35 +90,7 @@ def test_every_pass_is_one_jacobi_iteration(seed: int, prompts: list[list[int]],
         assert found == by_the_rules(model, prompt, options)
 
 
-def test_guesses_that_settled_are_accepted_together() -> None:
-    """A model that reads only how long the text is makes every guess right in one pass."""
-    model = ReadingModel(lambda tokens, masks: (3 + len(tokens) % 7, 0.9))
-    options = DecodingSettings(draft_tokens=3, max_new_tokens=10)
-    found = run(model, [[30]], options)
-    assert [part.accepted for record in found for part in record.rows] == [1, 4, 1, 4]
-    sources = [[proposal.source for proposal in record.rows[0].proposals] for record in found]
-    assert sources == [["clean", *["random"] * 3], ["clean", *["draft"] * 3]] * 2
-    assert {record.phase for record in found} == {"verify"}
-
-
 def test_fresh_guesses_are_fixed_by_seed_and_position_and_never_special() -> None:
     method = method_of(short_memory(0), SETTINGS)
     assert method.fresh(5, 40) == method.fresh(5, 60)[:40] != method.fresh(6, 40)
     assert set(method.fresh(0, 500)) == set(range(VOCAB)) - {STOP, MASK}
-
-
-def test_all_passes_have_the_same_columns_where_shapes_are_static() -> None:
-    model = short_memory(4, stop_share=0)
-    model.static_shapes = True
-    records = run(model, [[3], [4]])
-    assert {len(call.ids[0]) for call in model.calls} == {SETTINGS.draft_tokens + 1}
-    assert parts(records, 1) == parts(run(short_memory(4, stop_share=0), [[4]]))
-
-
-def test_no_guess_is_read_that_has_no_room() -> None:
-    model = short_memory(4, stop_share=0)
-    records = run(model, [[3, 4]], DecodingSettings(draft_tokens=8, max_new_tokens=3))
-    assert len(model.calls[1].ids[0]) == 3
-    assert [record.query_tokens for record in records[:2]] == [1, 3]
-    assert records[-1].rows[0].finish_reason == "length"
-    assert len(output_ids(records)) == 3

@@ -151,25 +151,6 @@ def test_a_long_prompt_is_read_in_chunks(monkeypatch: pytest.MonkeyPatch) -> Non
         assert parts(records, row.number) == alone(row)
 
 
-def test_rows_dropped_while_prompts_are_read_leave_the_others_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pool, "PREFILL_CHUNK", 3)
-    for leaving in ((0,), (1,), (2,), (0, 1), (1, 2), (0, 2), (0, 1, 2), (0, 3)):
-        engine = model()
-        running = Pool(engine, 4, CAPACITY)
-        rows = [row_of(engine, number, [3 + number] * length) for number, length in enumerate((12, 5, 9, 1))]
-        for row in rows:
-            running.join(row)
-        records = [running.step()]
-        for number in leaving:
-            rows[number].control.stop()
-        late = row_of(engine, 4, [8] * 7)
-        running.join(late)
-        records += drain(running)
-        assert len(records) == len(engine.calls)
-        for row in (*rows, late):
-            assert parts(records, row.number) == ([] if row.number in leaving else alone(row)), leaving
-
-
 def test_new_prompts_and_tokens_come_by_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pool, "PREFILL_CHUNK", 2)
     engine = model()
@@ -179,22 +160,6 @@ def test_new_prompts_and_tokens_come_by_turns(monkeypatch: pytest.MonkeyPatch) -
     running.join(row_of(engine, 1, [6] * 7))
     records += [running.step() for _ in range(6)]
     assert [record.phase for record in records] == ["decode", *["prefill", "decode"] * 3]
-
-
-def test_more_rows_than_places_wait() -> None:
-    engine = model()
-    running = Pool(engine, 2, CAPACITY)
-    rows = [row_of(engine, number, [3 + number, 4], max_new_tokens=4, threshold=None) for number in range(5)]
-    for row in rows:
-        running.join(row)
-    rows[3].control.stop()
-    assert running.rows == 5
-    records = drain(running)
-    assert max(len(record.rows) for record in records) == 2
-    assert running.rows == 0
-    assert [len(output_ids(records, number)) for number in range(5)] == [
-        len([token for part in alone(row) for token in part.accepted_ids]) if row.number != 3 else 0 for row in rows
-    ]
 
 
 def test_stopped_rows_are_not_counted_as_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -232,20 +197,6 @@ def test_decode_keeps_its_places_full(decoder: str) -> None:
         assert unfinished < 3 + len(ended)
     with pytest.raises(ValueError, match="places must be >= 1, got 0"):
         next(pool.decode(engine, prompts, settings, control, method, 0))
-
-
-def test_a_stopped_row_leaves_and_its_place_is_used_again() -> None:
-    engine = model()
-    running = Pool(engine, 2, CAPACITY)
-    rows = [row_of(engine, number, [3 + number, 4]) for number in range(3)]
-    for row in rows:
-        running.join(row)
-    records = [running.step(), running.step()]
-    rows[0].control.stop()
-    records += drain(running)
-    assert {part.row for part in records[2].rows} <= {1, 2}
-    assert parts(records, 1) == alone(rows[1])
-    assert parts(records, 2) == alone(rows[2])
 
 
 @pytest.mark.parametrize("decoder", METHODS)
@@ -288,30 +239,6 @@ def test_thresholds_are_of_the_row_and_may_change() -> None:
                 assert (part.accepted, len(part.proposals)) == (1, 1)
             elif part.finish_reason is None:
                 assert part.accepted == 4
-
-
-def test_all_rows_in_one_token_mode_forward_no_mask() -> None:
-    engine = model()
-    running = Pool(engine, 2, CAPACITY)
-    for number in range(2):
-        running.join(row_of(engine, number, [3 + number], threshold=None, max_new_tokens=3))
-    drain(running)
-    assert {len(call.ids[0]) for call in engine.calls} == {1}
-
-
-@pytest.mark.parametrize("layout", ["linear", "auto"])
-def test_exact_rows_beside_others_go_on_with_drafts(layout: str) -> None:
-    engine = ReadingModel(
-        lambda tokens, masks: (3 + (len(tokens) + masks) % 5, 0.9), vocab_size=VOCAB, mask_token_id=MASK
-    )
-    running = Pool(engine, 2, CAPACITY)
-    exact = row_of(engine, 0, [3], "self_speculative", layout=layout, max_new_tokens=40, block_size=3)
-    running.join(exact)
-    running.join(row_of(engine, 1, [4], "autoregressive", max_new_tokens=40))
-    records = drain(running)
-    shared = [record for record in records if len(record.rows) == 2]
-    assert max(part.accepted for record in shared for part in record.rows) > 1
-    assert {record.phase for record in shared} == {"verify"}
 
 
 @pytest.mark.parametrize("warming", [False, True])

@@ -6,12 +6,10 @@ import random
 from typing import Any
 
 import pytest
-from transformers import PreTrainedModel
 
 from mars.config import DecodingSettings
 from mars.decoding import DECODERS
 from mars.decoding.trees import PRICE, Copies, Expectation, Follower
-from mars.engine import ModelEngine
 from mars.metrics import output_ids
 from mars.records import ForwardPass
 from mars.scripted import ReadingModel
@@ -81,39 +79,3 @@ def test_passes_follow_the_rule(seed: int, most: int) -> None:
     records = run(model(seed), [prompt], draft_tokens=most)
     passes = [(len(part.proposals) - 1, part.accepted) for record in records[1:] for part in record.rows]
     assert passes == by_the_rules(model(seed), prompt, most, 40)
-
-
-def test_a_loop_takes_a_fraction_of_the_passes() -> None:
-    def reader(tokens: tuple[int, ...], _masks: int) -> tuple[int, float]:
-        return 3 + (tokens[-1] - 2) % 5, 0.9
-
-    engine = ReadingModel(reader, vocab_size=VOCAB, mask_token_id=MASK, stop_token_ids=frozenset({STOP}))
-    records = run(engine, [[3]], draft_tokens=9, max_new_tokens=100)
-    assert len(records) < 25
-    assert max(part.accepted for record in records for part in record.rows) == 10
-
-
-def test_where_nothing_repeats_a_pass_has_one_column() -> None:
-    def reader(tokens: tuple[int, ...], _masks: int) -> tuple[int, float]:
-        return 3 + len(tokens), 0.9
-
-    engine = ReadingModel(reader, vocab_size=200, mask_token_id=199, stop_token_ids=frozenset({STOP}))
-    records = run(engine, [[3]])
-    assert {record.query_tokens for record in records} == {1}
-    assert {part.proposals[0].source for record in records for part in record.rows} == {"clean"}
-
-
-def test_with_static_shapes_every_pass_is_as_wide_as_it_may_get() -> None:
-    engine = model(1, static=True)
-    run(engine, [REPEATS], draft_tokens=5)
-    assert {len(call.ids[0]) for call in engine.calls if call.keep} == {6}
-
-
-def test_a_real_model_needs_no_masks(tiny_model: PreTrainedModel) -> None:
-    engine = ModelEngine(tiny_model, stop_token_ids=frozenset({STOP}))
-    prompts = [[3, 4, 5] * 4, [6, 7]]
-    settings = DecodingSettings(max_new_tokens=30)
-    expected = list(DECODERS["autoregressive"](engine, prompts, settings))
-    found = run(engine, prompts, max_new_tokens=30)
-    assert [output_ids(found, row) for row in (0, 1)] == [output_ids(expected, row) for row in (0, 1)]
-    assert max(len(part.proposals) for record in found for part in record.rows) > 1, "something was copied"

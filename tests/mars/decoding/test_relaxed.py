@@ -13,7 +13,6 @@ import torch
 from transformers import PreTrainedModel
 
 from mars.config import DecodingSettings
-from mars.control import Control
 from mars.decoders import TABLE
 from mars.decoding import DECODERS, METHODS
 from mars.engine import ModelEngine
@@ -140,32 +139,8 @@ def test_drawn_tokens_are_compared_with_the_most_probable_one(engines: Any, layo
     assert all(found.values())
 
 
-def test_the_threshold_moves_while_text_is_written() -> None:
-    settings = DecodingSettings(block_size=3, max_new_tokens=12, layout="quadratic", threshold=None)
-    control = Control(None)
-    records = []
-    for record in DECODERS["relaxed"](Undecided(), [[3, 4]], settings, control):
-        records.append(record)
-        control.threshold = 0.5
-    assert 20 in output_ids(records)
-
-
-def test_a_trace_says_that_drafts_were_verified_not_that_masks_met_a_threshold() -> None:
-    settings = DecodingSettings(block_size=3, max_new_tokens=12, layout="quadratic", threshold=0.5)
-    control = Control(0.5, trace=True)
-    records = DECODERS["relaxed"](Undecided(), [[3, 4]], settings, control)
-    reasons = {reason for record in records for row in record.rows if row.trace for reason in row.trace.reasons}
-    assert {"first", "right", "kept"} <= reasons
-    assert not {"met", "below", "behind", "rule"} & reasons
-
-
 def test_the_table_and_the_methods_agree_on_whose_threshold_is_for_drafts() -> None:
     settings = DecodingSettings(block_size=3)
     methods = {name: METHODS[name](Undecided(), settings) for name in METHODS}
     assert {name for name, method in methods.items() if method.verifies} == {"relaxed"}
     assert {info.name for info in TABLE.values() if info.verifies} == {"relaxed"}
-
-
-def test_a_block_without_a_draft_is_refused() -> None:
-    with pytest.raises(ValueError, match="relaxed needs block_size >= 2, got 1"):
-        list(DECODERS["relaxed"](Undecided(), [[3]], DecodingSettings(block_size=1)))

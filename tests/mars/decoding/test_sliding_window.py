@@ -9,7 +9,6 @@ import pytest
 from mars.config import DecodingSettings
 from mars.control import Control
 from mars.decoding import DECODERS
-from mars.metrics import output_ids
 from mars.records import ForwardPass
 from mars.scripted import ScriptedModel
 
@@ -29,39 +28,6 @@ def run(
     return list(SLIDING(model, prompts, DecodingSettings(**options), control))
 
 
-def accepted(records: list[ForwardPass], row: int = 0) -> list[int]:
-    return [part.accepted for record in records for part in record.rows if part.row == row and part.proposals]
-
-
-def test_the_first_proposal_is_accepted_below_the_threshold() -> None:
-    records = run(ScriptedModel(falling(0.3, 0.9, 0.3, 0.9)), [[3]], block_size=4, threshold=0.5, max_new_tokens=8)
-    assert accepted(records) == [2, 2, 2, 2]
-
-
-def test_acceptance_goes_from_the_left() -> None:
-    """A sure proposal behind an unsure one waits."""
-    records = run(ScriptedModel(falling(1.0, 0.9, 0.5, 0.9)), [[3]], block_size=4, threshold=0.8, max_new_tokens=4)
-    assert accepted(records) == [2, 2]
-
-
-def test_a_score_equal_to_the_threshold_passes() -> None:
-    records = run(ScriptedModel(falling(1.0, 1.0, 1.0)), [[3]], block_size=3, threshold=1.0, max_new_tokens=3)
-    assert accepted(records) == [3]
-
-
-def test_threshold_none_is_one_token_a_pass_even_at_probability_one() -> None:
-    model = ScriptedModel([REPLY])
-    records = run(model, [[3, 4]], block_size=8, threshold=None)
-    assert accepted(records) == [1] * len(REPLY)
-    assert all(len(call.ids[0]) == 1 for call in model.calls), "one-token mode forwards no mask"
-
-
-def test_for_entropy_lower_is_surer() -> None:
-    model = ScriptedModel(falling(1.0, 0.999, 0.5, 0.999))
-    records = run(model, [[3]], block_size=4, threshold=0.1, score="entropy", max_new_tokens=4)
-    assert accepted(records) == [2, 2]
-
-
 @pytest.mark.parametrize(("extra", "masks", "proposals"), [(False, 3, 4), (True, 4, 5)])
 def test_the_extra_proposal_reads_the_last_mask(extra: bool, masks: int, proposals: int) -> None:
     model = ScriptedModel([REPLY])
@@ -77,12 +43,6 @@ def test_accepted_tokens_are_forwarded_once_as_real_tokens_in_their_slots() -> N
     run(model, [[3, 4]], block_size=3, max_new_tokens=6)
     assert [call.ids for call in model.calls] == [[[3]], [[4, 31, 31]], [[5, 6, 7, 31, 31]]]
     assert [call.slots for call in model.calls] == [[[1]], [[2, 3, 4]], [[3, 4, 5, 6, 7]]]
-
-
-def test_prefill_is_a_record_that_accepts_nothing() -> None:
-    prefill = run(ScriptedModel([REPLY, REPLY]), [[3, 4, 5], [6]])[0]
-    assert (prefill.phase, prefill.query_tokens) == ("prefill", 2)
-    assert [(part.row, part.start, part.proposals, part.accepted) for part in prefill.rows] == [(0, 0, (), 0)]
 
 
 def test_prompts_of_one_token_need_no_prefill() -> None:
@@ -101,14 +61,6 @@ def test_query_tokens_count_masks_but_no_padding() -> None:
 def test_without_cache_query_tokens_count_the_prefix() -> None:
     records = run(ScriptedModel([REPLY]), [[3, 4, 5]], block_size=4, use_cache=False, max_new_tokens=8)
     assert [record.query_tokens for record in records] == [6, 10]
-
-
-def test_max_new_tokens_is_never_exceeded() -> None:
-    model = ScriptedModel([REPLY, REPLY])
-    records = run(model, [[3], [4]], block_size=8, max_new_tokens=5)
-    assert output_ids(records) == REPLY[:5]
-    assert [part.finish_reason for part in records[-1].rows] == ["length", "length"]
-    assert len(model.calls[-1].ids[0]) == 5, "no mask is forwarded whose proposal has no room"
 
 
 def test_a_new_threshold_acts_from_the_next_pass_on() -> None:

@@ -8,7 +8,7 @@ import random
 
 import pytest
 
-from mars.decoding.trees import MOST_COLUMNS, MOST_DRAFTS, Copies, Draft, Expectation, Plan, Reach
+from mars.decoding.trees import MOST_COLUMNS, MOST_DRAFTS, Copies, Draft, Expectation, Reach
 
 PRICES = (0.01, 0.04, 0.06, 0.1, 0.2, 0.5)
 
@@ -54,19 +54,10 @@ def test_every_column_that_pays_is_there_and_no_other(price: float) -> None:
     assert price > 0.2 or len(seen) > 3
 
 
-def test_a_dear_column_leaves_the_root_alone() -> None:
-    assert Expectation(4).plan([], 0.9, 50) == Plan((), (0,))
-
-
 def test_sure_drafts_get_their_masks_at_the_end() -> None:
     sure, unsure = (Expectation(4).plan(drafts([odds] * 4), 0.06, 50).masks for odds in (0.98, 0.3))
     assert (sure[:-1], sure[-1] >= 2) == ((0, 0, 0, 0), True)
     assert unsure[0] > unsure[-1]
-
-
-def test_groups_start_one_behind_the_other() -> None:
-    plan = Plan(tuple(drafts([0.5, 0.5])), (3, 0, 2))
-    assert (plan.drafts, plan.columns, plan.starts) == (2, 8, [3, 6, 6])
 
 
 def test_scores_are_calibrated_by_what_was_right() -> None:

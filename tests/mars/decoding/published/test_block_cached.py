@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mars.config import DecodingSettings
-from mars.control import Control
 from mars.decoding import DECODERS
 from mars.metrics import output_ids
 from mars.records import ForwardPass
@@ -110,15 +109,6 @@ def test_every_pass_of_every_batch_follows_the_rules(
     assert [record.index for record in records] == list(range(len(records)))
 
 
-def test_one_cache_block_for_the_whole_text_is_sliding_window() -> None:
-    prompts = [[4, 5, 6], [7]]
-    options = DecodingSettings(block_size=4, threshold=0.5, max_new_tokens=12, cache_block_size=12)
-    found, expected = (
-        list(DECODERS[name](model_of(reader_of(3)), prompts, options)) for name in ("block_cached", "sliding_window")
-    )
-    assert seen(found) == seen(expected)
-
-
 def test_a_pass_reads_the_block_so_far_and_masks_and_a_commit_the_block() -> None:
     model = ScriptedModel([[5, 6, 7, 8, 9, 10, 12, 13, 14]])
     records = run(model, [[3, 4]], DecodingSettings(block_size=2, threshold=0.5, cache_block_size=4, max_new_tokens=9))
@@ -166,24 +156,6 @@ def test_a_row_that_ends_leaves_and_nobody_waits_for_it() -> None:
     assert [record.phase for record in records].count("commit") == 1
     assert output_ids(records, 1) == [5, 6, 7, 8, 9, 2]
     assert output_ids(records, 2) == [5, 6, 7, 8, 9, 10, 2]
-
-
-def test_no_commit_follows_the_last_token() -> None:
-    records = run(model_of(reader_of(1)), [[4]], DecodingSettings(cache_block_size=4, max_new_tokens=4))
-    assert records[-1].rows[0].finish_reason == "length"
-    assert "commit" not in {record.phase for record in records}
-
-
-def test_a_new_threshold_acts_from_the_next_pass_on() -> None:
-    model, control = ScriptedModel(lambda row, position, masks: (5, 0.6)), Control(0.5)
-    options = DecodingSettings(block_size=4, cache_block_size=32, max_new_tokens=20)
-    stream = DECODERS["block_cached"](model, [[3]], options, control)
-    found = []
-    for threshold in (0.8, None, 0.5):
-        part = next(stream).rows[0]
-        found.append((part.threshold, part.accepted, len(part.proposals)))
-        control.threshold = threshold
-    assert found == [(0.5, 4, 4), (0.8, 1, 4), (None, 1, 1)]
 
 
 def test_long_prompts_are_read_in_chunks() -> None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from mars.config import DecodingSettings
 from mars.decoding import DECODERS
-from mars.metrics import Tally, output_ids
+from mars.metrics import output_ids
 from mars.phrases import Next, Phrases
 from mars.records import ForwardPass
 from mars.scripted import ScriptedModel
@@ -20,24 +19,6 @@ Run = Callable[..., list[ForwardPass]]
 Make = Callable[..., Any]
 Read = Callable[..., list]
 LAYOUTS = pytest.mark.parametrize("layout", ["linear", "quadratic"])
-
-
-def test_linear_drafts_are_the_sure_ones_from_the_left(
-    run: Run, unsure: Make, windows: Read, seen: Read, reply: list[int]
-) -> None:
-    """The records show what all K masks proposed."""
-    for probabilities, drafts in [
-        ((1.0, 0.51, 0.51, 0.51), 3),
-        ((1.0, 0.9, 0.51, 0.49), 2),
-        ((1.0, 0.51, 0.49, 0.9), 1),
-        ((1.0, 0.49, 1.0, 1.0), 0),
-        ((0.2, 1.0, 1.0, 1.0), 3),
-    ]:
-        model = unsure(probabilities)
-        passes = seen(run(model, [[3]], layout="linear", block_size=4))
-        assert passes[0] == (0, reply[:4], 1)
-        assert windows(model)[:2] == [[3, *[MASK] * 3], [*reply[: 1 + drafts], *[MASK] * 3]]
-        assert passes[1] == (1, reply[1 : drafts + 5], 1 + drafts)
 
 
 @pytest.mark.parametrize("score", ["margin", "entropy"])
@@ -52,45 +33,6 @@ def test_drafts_do_not_depend_on_the_score(run: Run, unsure: Make, seen: Read, l
         assert plain.calls == other.calls
         assert seen(records) == seen(scored)
         assert records[1].rows[0].proposals[1].score != scored[1].rows[0].proposals[1].score
-
-
-@LAYOUTS
-def test_proposals_past_the_accepted_prefix_are_the_drafts_of_the_next_pass(
-    run: Run, wrong_at: Make, windows: Read, seen: Read, reply: list[int], layout: str
-) -> None:
-    """Unless linear missed: then there are none."""
-    model = wrong_at(4)
-    records = run(model, [[3, 4]], layout=layout)
-    passes, missed, read = seen(records), False, windows(model)
-    for number, ((start, proposals, accepted), (after, following, gained)) in enumerate(pairwise(passes[:-1])):
-        missed = layout == "linear" and number > 0 and not missed and accepted < 3
-        drafts = [] if missed else proposals[accepted : accepted + 2]
-        assert after == start + accepted
-        assert read[number + 1][1 : len(drafts) + 1] == drafts
-        assert set(read[number + 1][len(drafts) + 1 :]) == {MASK}
-        right = [draft == token for draft, token in zip(drafts, following, strict=False)]
-        assert gained == 1 + (right.index(False) if False in right else len(right))
-    assert output_ids(records) == reply
-
-
-def test_all_drafts_right_gains_one_more_than_drafts_in_each_pass(run: Run, seen: Read, reply: list[int]) -> None:
-    for layout in ("linear", "quadratic"):
-        passes = seen(run(ScriptedModel([reply]), [[3, 4]], layout=layout))
-        assert passes == [
-            (0, [5, 6, 7], 1),
-            (1, [6, 7, 8, 9, 10], 3),
-            (4, [9, 10, 11, 12, 13], 3),
-            (7, [12, 13, STOP, STOP, STOP], 3),
-        ]
-
-
-@LAYOUTS
-def test_the_extra_proposal_is_one_draft_more(run: Run, layout: str) -> None:
-    plain, extra = (
-        Tally.of(run(ScriptedModel([[5] * 30]), [[3]], layout=layout, max_new_tokens=25, extra_proposal=extra))
-        for extra in (False, True)
-    )
-    assert (max(plain.acceptance_lengths), max(extra.acceptance_lengths)) == (3, 4)
 
 
 def test_after_a_miss_linear_has_no_drafts(run: Run, wrong_at: Make, windows: Read, seen: Read, sources: Read) -> None:
@@ -128,13 +70,6 @@ def test_a_row_that_missed_waits_for_no_other(run: Run, reply: list[int]) -> Non
     third = [call.ids for call in model.calls if call.keep][3]
     assert third == [[0, 0, 9, MASK, MASK], [11, 12, 13, MASK, MASK]]
     assert [output_ids(records, row) for row in range(2)] == [reply] * 2
-
-
-def test_after_a_miss_quadratic_drafts_what_masks_say_that_read_the_accepted_prefix(
-    run: Run, wrong_at: Make, seen: Read
-) -> None:
-    passes = seen(run(wrong_at(5), [[3, 4]], layout="quadratic"))
-    assert passes[1:4] == [(1, [6, 7, 8, 9, 20], 3), (4, [9, 10, 11, 12], 2), (6, [11, 12, 13, STOP, STOP], 3)]
 
 
 PHRASES = Phrases({(token_id,): Next(token_id + 1, 1.0, 99) for token_id in range(5, 13)})

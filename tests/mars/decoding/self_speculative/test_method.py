@@ -8,9 +8,7 @@ from typing import Any
 import pytest
 
 from mars.config import DecodingSettings
-from mars.decoding import DECODERS
 from mars.decoding.self_speculative import SelfSpeculative, method_of
-from mars.decoding.trees import MOST_DRAFTS
 from mars.metrics import output_ids
 from mars.records import ForwardPass
 from mars.scripted import ScriptedModel
@@ -64,27 +62,6 @@ def test_a_pass_without_drafts_is_judged_like_a_tree_of_roots(
     monkeypatch.setattr(SelfSpeculative, "_judge_none", as_tree)
     assert records() == found
     assert trees
-
-
-def test_auto_learns_of_passes_and_settles(run: Run, windows: Read) -> None:
-    """Every pass takes the same time here, so the layout that gains most is best."""
-    model = ScriptedModel(lambda row, position, masks: (5, 0.9), seconds_per_pass=0.5)
-    records = run(model, [[3, 4]], layout="auto", max_new_tokens=400)
-    widths = [len(window) for window in windows(model)]
-    accepted = [part.accepted for record in records for part in record.rows if part.proposals]
-    assert set(accepted[-6:-1]) == {1 + MOST_DRAFTS}, "copies of a text that is one token over and over"
-    assert max(widths[-6:]) <= 1 + MOST_DRAFTS, "nobody needs masks here"
-
-
-def test_runs_of_one_engine_at_a_time_choose_each_for_itself(run: Run) -> None:
-    model = ScriptedModel(lambda row, position, masks: (5, 0.9), seconds_per_pass=0.5)
-    first, second = (
-        DECODERS["self_speculative"](model, [[3, 4]] * rows, DecodingSettings(block_size=3, max_new_tokens=60))
-        for rows in (1, 3)
-    )
-    pairs = list(zip(first, second, strict=False))
-    assert {len(record.rows) for record, _ in pairs} == {1}
-    assert {len(record.rows) for _, record in pairs} == {3}
 
 
 def test_methods_with_equal_settings_share_a_batch_whatever_their_engine(reply: list[int]) -> None:

@@ -62,10 +62,3 @@ def test_the_quadratic_window_has_masks_behind_every_prefix(run: Run, reply: lis
 
 
 LAYOUTS = pytest.mark.parametrize("layout", ["linear", "quadratic"])
-
-
-@LAYOUTS
-def test_query_tokens_count_masks_and_drafts(run: Run, reply: list[int], layout: str) -> None:
-    records = run(ScriptedModel([reply, reply]), [[3, 4], [5]], layout=layout)
-    first, second = {"linear": (3, 5), "quadratic": (9, 9)}[layout]
-    assert [record.query_tokens for record in records[:3]] == [1, 2 * first, 2 * second]

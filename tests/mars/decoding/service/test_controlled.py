@@ -8,7 +8,6 @@ from collections.abc import Sequence
 
 import pytest
 
-from mars.checkpoint import Checkpoint
 from mars.config import DecodingSettings
 from mars.control import Control
 from mars.decoding import DECODERS, policy
@@ -114,16 +113,3 @@ def test_requests_that_are_refused_count_as_waiting() -> None:
         service.refuse()
         service.advance()
         assert knob.threshold == 0.9
-
-
-def test_texts_of_a_real_model_under_the_exact_policy(tiny: Checkpoint) -> None:
-    service = Service(tiny.engine, places=4, beside=True)
-    settings = DecodingSettings(block_size=4, max_new_tokens=32, layout="auto")
-    prompts = [tiny.encode(text * repeat) for text in ("Tom has 3 apples. ", "x", "Write!") for repeat in (1, 2, 9)]
-    streams = [service.submit("self_speculative", prompt, settings) for prompt in prompts]
-    found: list[list[ForwardPass]] = [[] for _ in prompts]
-    while service.advance() is not None:
-        for stream, records in zip(streams, found, strict=True):
-            records.extend(stream.ready())
-    for prompt, records in zip(prompts, found, strict=True):
-        assert output_ids(records) == output_ids(DECODERS["autoregressive"](tiny.engine, [prompt], settings))

@@ -58,11 +58,3 @@ def test_the_end_of_a_stream_stops_no_control(model: ScriptedModel, usual: Decod
     with Service(model).submit("autoregressive", [8], usual, control) as stream:
         assert output_ids(stream)
     assert not control.stopped
-
-
-def test_a_place_that_is_free_again_is_taken(model: ScriptedModel, alone: Run, usual: DecodingSettings) -> None:
-    service = Service(model, places=1)
-    first, second = (service.submit("sliding_window", [first] * 2, usual) for first in (4, 5))
-    next(first)
-    first.close()
-    assert list(second) == alone("sliding_window", [5, 5], usual)

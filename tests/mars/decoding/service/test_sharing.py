@@ -8,10 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from mars.checkpoint import Checkpoint
 from mars.config import DecodingSettings
-from mars.control import Control
-from mars.decoding import DECODERS, METHODS
+from mars.decoding import METHODS
 from mars.decoding.service import Service
 from mars.metrics import output_ids
 from mars.records import ForwardPass
@@ -53,40 +51,6 @@ def test_threads_in_parallel_get_exactly_what_they_get_alone(
     assert len(model.calls) < sum(map(len, found.values())), "passes were shared"
 
 
-def test_joining_in_the_middle_changes_nothing_for_anyone(
-    model: ScriptedModel, alone: Run, usual: DecodingSettings
-) -> None:
-    service = Service(model)
-    first = service.submit("sliding_window", [3, 4, 5, 6], usual)
-    begun = [next(first), next(first)]
-    second = service.submit("self_speculative", [9, 8], usual)
-    assert list(second) == alone("self_speculative", [9, 8], usual)
-    assert begun + list(first) == alone("sliding_window", [3, 4, 5, 6], usual)
-
-
-def test_people_share_the_passes_of_a_real_model(tiny: Checkpoint) -> None:
-    texts = ["Tom has 3 apples.", "x", "Write a function that adds two numbers.", "How many has he?"]
-    kinds = [("sliding_window", 0.3, 0.0), ("self_speculative", 0.95, 0.0), ("autoregressive", None, 0.9)]
-    jobs = [
-        (tiny.encode(text), decoder, DecodingSettings(block_size=4, threshold=t, temperature=warm, max_new_tokens=24))
-        for text in texts
-        for decoder, t, warm in kinds
-    ]
-    found: dict[int, list[int]] = {}
-
-    def person(number: int) -> None:
-        prompt, decoder, settings = jobs[number]
-        found[number] = output_ids(tiny.submit(prompt, settings, decoder=decoder))
-
-    people = [threading.Thread(target=person, args=(number,)) for number in range(len(jobs))]
-    for thread in people:
-        thread.start()
-    for thread in people:
-        thread.join(timeout=60)
-    alone = [output_ids(DECODERS[decoder](tiny.engine, [prompt], settings)) for prompt, decoder, settings in jobs]
-    assert [found[number] for number in range(len(jobs))] == alone
-
-
 def test_a_stream_says_whether_its_passes_were_shared(model: ScriptedModel, usual: DecodingSettings) -> None:
     service = Service(model)
     first = service.submit("sliding_window", [4], usual)
@@ -108,28 +72,3 @@ def test_a_newcomer_gets_its_first_token_within_a_few_passes(model: ScriptedMode
         pass
     assert len(model.calls) - calls <= 5, "two chunks of the prompt, by turns with the others, and a pass"
     assert len(output_ids(running[0])) > 2, "the others went on meanwhile"
-
-
-def test_settings_are_those_of_the_row(model: ScriptedModel, alone: Run, usual: DecodingSettings) -> None:
-    service = Service(model)
-    kinds = [
-        replace(usual, block_size=2, threshold=0.0),
-        replace(usual, block_size=6, threshold=None),
-        replace(usual, temperature=0.0, max_new_tokens=3),
-        replace(usual, score="margin", threshold=0.2, alternatives=3),
-    ]
-    streams = [service.submit("sliding_window", [5, 5], settings) for settings in kinds]
-    for stream, settings in zip(streams, kinds, strict=True):
-        assert list(stream) == alone("sliding_window", [5, 5], settings)
-
-
-def test_each_stream_has_a_threshold_of_its_own_to_change(
-    model: ScriptedModel, alone: Run, usual: DecodingSettings
-) -> None:
-    service, control = Service(model), Control(None)
-    steered = service.submit("sliding_window", [6, 6], usual, control)
-    other = service.submit("sliding_window", [6, 6], usual)
-    assert [next(steered).rows[0].accepted for _ in range(3)] == [0, 1, 1]
-    control.threshold = 0.0
-    assert next(steered).rows[0].accepted == 4
-    assert list(other) == alone("sliding_window", [6, 6], usual)

@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mars.config import DecodingSettings
-from mars.metrics import Tally
 from mars.records import ForwardPass
 from tests.readers import STOPS, Chance
 
@@ -121,31 +120,6 @@ def test_every_pass_of_every_batch_follows_the_rules(
     assert seen(records) == by_the_rules(reader, prompts, options)
     assert len(records) == len(engine.model.calls)
     assert [record.index for record in records] == list(range(len(records)))
-
-
-@settings(max_examples=40, deadline=None)
-@given(
-    seed=st.integers(0, 10**6),
-    stop_share=st.sampled_from((0.0, 0.1)),
-    prompts=st.lists(st.lists(st.integers(4, 10), min_size=1, max_size=9), min_size=2, max_size=4),
-    threshold=st.sampled_from((None, 0.5, 0.8)),
-)
-def test_a_batch_counts_for_each_row_what_it_counts_alone(
-    engine_of: Make,
-    run: Run,
-    seed: int,
-    stop_share: float,
-    prompts: list[list[int]],
-    threshold: float | None,
-) -> None:
-    reader = Chance(seed, stop_share)
-    options = DecodingSettings(block_size=4, threshold=threshold, max_new_tokens=11)
-    together = Tally.of(run(engine_of(reader, 4), prompts, options)).rows
-    alone = [Tally.of(run(engine_of(reader, 4), [prompt], options)).rows[0] for prompt in prompts]
-    for row, own in enumerate(alone):
-        found = together[row]
-        assert (found.tokens, found.passes, found.finish_reason) == (own.tokens, own.passes, own.finish_reason)
-        assert found.acceptance_lengths == own.acceptance_lengths
 
 
 def test_long_prompts_are_read_in_chunks_of_whole_blocks(engine_of: Make, run: Run) -> None:
