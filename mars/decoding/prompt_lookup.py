@@ -17,8 +17,9 @@ from typing import ClassVar
 import torch
 
 from mars.config import DecodingSettings
-from mars.decoding.method import AcceptResult, Batch, Method, drafts_of, planned_window
+from mars.decoding.method import AcceptResult, Batch, Method
 from mars.decoding.trees import MOST_COLUMNS, PRICE, Expectation
+from mars.decoding.windows import drafts_of, planned_window
 from mars.engine import Engine
 from mars.engine.window import Window
 from mars.records import Phase

@@ -34,17 +34,7 @@ from mars.acceptance import Read, read_some
 from mars.config import DecodingSettings
 from mars.decoders import EXACT
 from mars.decoding.base import trained_mask
-from mars.decoding.method import (
-    AcceptResult,
-    Batch,
-    Method,
-    Row,
-    drafts_of,
-    group_of,
-    kernel_for,
-    planned_window,
-    window_of,
-)
+from mars.decoding.method import AcceptResult, Batch, Method, Row, kernel_for
 from mars.decoding.trees import (
     LAYOUTS,
     MOST_COLUMNS,
@@ -55,6 +45,7 @@ from mars.decoding.trees import (
     Plan,
     columns_of,
 )
+from mars.decoding.windows import drafts_of, group_of, planned_window, window_of
 from mars.engine import Engine
 from mars.engine.window import Window
 from mars.phrases import Phrases

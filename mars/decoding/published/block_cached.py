@@ -19,9 +19,9 @@ from collections.abc import Iterator
 from mars.config import DecodingSettings
 from mars.control import Control
 from mars.decoding.base import Prompts, check
-from mars.decoding.method import slots_of
 from mars.decoding.published.lockstep import LockstepBatch, LockstepRow, recorded, rows_of
 from mars.decoding.sliding_window import method_of
+from mars.decoding.windows import slots_of
 from mars.engine import Engine
 from mars.records import ForwardPass
 

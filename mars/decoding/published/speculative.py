@@ -39,9 +39,10 @@ from mars.config import DecodingSettings
 from mars.control import Control
 from mars.decoding import autoregressive, sliding_window
 from mars.decoding.base import Prompts, check, trained_mask
-from mars.decoding.method import AcceptResult, Batch, Method, Row, group_of
+from mars.decoding.method import AcceptResult, Batch, Method, Row
 from mars.decoding.pair import Pair
 from mars.decoding.published.lockstep import LockstepBatch, LockstepRow, Step, recorded, rows_of
+from mars.decoding.windows import group_of
 from mars.engine import Engine
 from mars.records import FinishReason, ForwardPass, Phase, Reads, RowPass
 
