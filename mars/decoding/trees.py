@@ -32,7 +32,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import accumulate, repeat
+from itertools import accumulate
 from typing import Literal, NamedTuple
 
 from mars.phrases import Next, Phrases
@@ -191,7 +191,8 @@ class Plan:
     @property
     def reads(self) -> tuple[Reads, ...]:
         """What the columns behind the root read."""
-        return (*(draft.reads for draft in self.chain), *repeat("mask", sum(self.masks)))
+        masks: list[Reads] = ["mask"] * sum(self.masks)
+        return (*(draft.reads for draft in self.chain), *masks)
 
     @property
     def columns(self) -> int:
