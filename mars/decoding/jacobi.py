@@ -69,11 +69,9 @@ class Jacobi(Method):
         yield from repeat("random", drafts - row.drafted)
 
     def judge(self, batch: Batch, logits_RWV: torch.Tensor) -> AcceptResult:
-        found = self.read(batch, logits_RWV)
-        offsets_W = torch.arange(1, logits_RWV.shape[1], device=logits_RWV.device)
-        guesses_RK = batch.tokens_RK.gather(1, batch.length_R[:, None] + offsets_W)
-        accepted_R = batch.matched(found.ids_RW, guesses_RK)
-        return AcceptResult(found, accepted_R, drafts_R=logits_RWV.shape[1] - accepted_R)
+        proposals, width = self.read(batch, logits_RWV), logits_RWV.shape[1]
+        accepted_R = batch.matched(proposals.ids_RW, batch.behind(width - 1))
+        return AcceptResult(proposals, accepted_R, drafts_R=width - accepted_R)
 
 
 def method_of(engine: Engine, settings: DecodingSettings) -> Jacobi:

@@ -210,6 +210,11 @@ class Batch:
         """1 + the furthest slot that holds a known token of any row."""
         return 1 + max(row.length for row in self.rows)
 
+    def behind(self, count: int) -> torch.Tensor:
+        """So many tokens behind each row's last one [R, count]: what the pass before left to read."""
+        offsets_D = torch.arange(1, count + 1, device=self.length_R.device)
+        return self.tokens_RK.gather(1, self.length_R[:, None] + offsets_D)
+
     def matched(self, ids_RW: torch.Tensor, drafts_RD: torch.Tensor) -> torch.Tensor:
         """The accepted prefix [R] where exact verification decides (`match_prefix`)."""
         return match_prefix(ids_RW, drafts_RD, stop_ids=self.stop_ids, room_R=self.room_R)
@@ -387,27 +392,27 @@ class Method(ABC):
         if root_R is None:
             return self.read_chain(batch, logits_RWV, masks), None
         columns_W = torch.arange(logits_RWV.shape[1], device=logits_RWV.device)
-        found = self.read_chain(batch, logits_RWV, masks, (columns_W - root_R[:, None]).clamp_min(0))
+        proposals = self.read_chain(batch, logits_RWV, masks, (columns_W - root_R[:, None]).clamp_min(0))
         index_RW = (columns_W + root_R[:, None]).clamp_max(columns_W[-1])
-        return found.taken(index_RW), index_RW
+        return proposals.taken(index_RW), index_RW
 
-    def read_group(
+    def read_path(
         self, batch: Batch, logits_RWV: torch.Tensor, columns_RM: torch.Tensor, chain: Read, last_R: torch.Tensor
     ) -> Read:
-        """The proposals of one group of masks, in these columns, behind the proposal `last_R` of the chain.
+        """The proposals of the chain up to `last_R`, then those of the group of masks in these columns behind it.
 
-        With a conditional head each is re-ranked given the token before it.
+        With a conditional head each mask is re-ranked given the token before it.
         """
         rows_R1 = torch.arange(len(logits_RWV), device=logits_RWV.device)[:, None]
         logits_RMV = logits_RWV[rows_R1, columns_RM]
         offsets_RM = last_R[:, None] + torch.arange(1, columns_RM.shape[1] + 1, device=logits_RWV.device)
         if batch.states is None:
-            return self.read(batch, logits_RMV, offsets_RM)
+            return chain.joined(self.read(batch, logits_RMV, offsets_RM), last_R)
         states = replace(batch.states, hidden_RWE=batch.states.hidden_RWE[rows_R1, columns_RM])
         before_R = chain.ids_RW.gather(1, last_R[:, None])[:, 0]
         positions_RM = batch.written_R[:, None] + offsets_RM
         ids_RM = _conditional(states, logits_RMV, before_R, positions_RM, batch.sampling)
-        return self.read(batch, logits_RMV, offsets_RM, ids_RM)
+        return chain.joined(self.read(batch, logits_RMV, offsets_RM, ids_RM), last_R)
 
 
 def kernel_for(logits_RWV: torch.Tensor) -> TopToken | None:

@@ -163,8 +163,7 @@ class SelfSpeculative(Method):
 
     def _drafts(self, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
         """The drafts that the last pass left to verify [R, D], filled up with masks, and their number [R]."""
-        offsets_D = torch.arange(1, self.drafts + 1, device=batch.length_R.device)
-        drafts_RD = batch.tokens_RK.gather(1, batch.length_R[:, None] + offsets_D)
+        drafts_RD = batch.behind(self.drafts)
         return drafts_RD, (drafts_RD != self.mask_token_id).sum(1)
 
     def judge(self, batch: Batch, logits_RWV: torch.Tensor) -> AcceptResult:
@@ -177,8 +176,8 @@ class SelfSpeculative(Method):
         chain = self.read(batch, logits_RWV[:, : self.drafts + 1])
         chain, accepted_R = self.verified(batch, chain, self._drafts(batch)[0], logits_RWV)
         last_R = (accepted_R - 1).clamp_min(0)  # a place without a row has no room
-        group = self.read_group(batch, logits_RWV, group_of(last_R, self.drafts, self.drafts), chain, last_R)
-        return AcceptResult(chain.joined(group, last_R), accepted_R, drafts_R=torch.full_like(accepted_R, self.drafts))
+        path = self.read_path(batch, logits_RWV, group_of(last_R, self.drafts, self.drafts), chain, last_R)
+        return AcceptResult(path, accepted_R, drafts_R=torch.full_like(accepted_R, self.drafts))
 
     def _judge_tree(self, batch: Batch, logits_RWV: torch.Tensor) -> AcceptResult:
         plans = [row.plan for row in batch.rows]
@@ -203,8 +202,7 @@ class SelfSpeculative(Method):
         path = chain
         if longest:
             columns_RM = (roots_R + start_R)[:, None] + torch.arange(longest, device=device)
-            group = self.read_group(batch, logits_RWV, columns_RM.clamp_max_(width - 1), chain, last_R)
-            path = chain.joined(group, last_R)
+            path = self.read_path(batch, logits_RWV, columns_RM.clamp_max_(width - 1), chain, last_R)
         left_RW = functional.pad(path.ids_RW, (0, self.drafts), value=self.mask_token_id)
         past_RW = torch.arange(left_RW.shape[1], device=device) >= (accepted_R + masks_R)[:, None]
         return AcceptResult(path, accepted_R, left_RW.masked_fill(past_RW, self.mask_token_id), masks_R)

@@ -53,10 +53,10 @@ class SlidingWindow(Method):
         return 0, 0 if set(batch.thresholds) == {None} else min(self.masks, batch.room - 1)
 
     def judge(self, batch: Batch, logits_RWV: torch.Tensor) -> AcceptResult:
-        found = self.read_chain(batch, logits_RWV, logits_RWV.shape[1] - 1)
+        proposals = self.read_chain(batch, logits_RWV, logits_RWV.shape[1] - 1)
         if logits_RWV.shape[1] == 1:
-            return AcceptResult(found, torch.ones_like(batch.length_R))
-        return AcceptResult(found, batch.met(found.ids_RW, found.scores_RW, self.score))
+            return AcceptResult(proposals, torch.ones_like(batch.length_R))
+        return AcceptResult(proposals, batch.met(proposals.ids_RW, proposals.scores_RW, self.score))
 
     def layout_name(self, row: Row) -> str:
         return "window"

@@ -92,20 +92,18 @@ class Verify(Method):
         return repeat("draft", _drafted(row))
 
     def judge(self, batch: Batch, logits_RWV: torch.Tensor) -> AcceptResult:
-        found = self.read(batch, logits_RWV)
-        return AcceptResult(found, self.verified(batch, found))
+        proposals = self.read(batch, logits_RWV)
+        return AcceptResult(proposals, self.verified(batch, proposals))
 
-    def verified(self, batch: Batch, found: Read) -> torch.Tensor:
+    def verified(self, batch: Batch, proposals: Read) -> torch.Tensor:
         """The number of tokens [R] that are the target's own: the drafts that are right, and one more.
 
         The first K + 1 proposals are those of the chain.
         """
-        drafts = self.shape(batch)[0]
-        number_K = torch.arange(drafts, device=batch.length_R.device)
-        drafts_RK = batch.tokens_RK.gather(1, batch.length_R[:, None] + 1 + number_K)
-        drafted_R1 = torch.tensor([_drafted(row) for row in batch.rows], device=number_K.device)[:, None]
-        drafts_RK = drafts_RK.masked_fill(number_K >= drafted_R1, -1)
-        return batch.matched(found.ids_RW, drafts_RK)
+        drafts_RK = batch.behind(self.shape(batch)[0])
+        drafted_R1 = torch.tensor([_drafted(row) for row in batch.rows], device=drafts_RK.device)[:, None]
+        absent_RK = torch.arange(drafts_RK.shape[1], device=drafts_RK.device) >= drafted_R1
+        return batch.matched(proposals.ids_RW, drafts_RK.masked_fill(absent_RK, -1))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,8 +130,7 @@ class VerifyAndContinue(Verify):
             return AcceptResult(chain, verified_R)
         last_R = verified_R - 1
         right_R1 = last_R[:, None]
-        group = self.read_group(batch, logits_RWV, group_of(last_R, drafts, masks), chain, last_R)
-        path = chain.joined(group, last_R)
+        path = self.read_path(batch, logits_RWV, group_of(last_R, drafts, masks), chain, last_R)
         columns_W = torch.arange(drafts + 1 + masks, device=logits_RWV.device)
         surest = -math.inf if self.score == "entropy" else math.inf
         scores_RW = path.scores_RW.masked_fill(columns_W <= right_R1, surest)
