@@ -47,7 +47,7 @@ def drain(found: Pool) -> list[ForwardPass]:
     return list(iter(found.step, None))
 
 
-def test_a_long_prompt_is_read_in_small_chunks_while_others_write() -> None:
+def test_long_prompts_are_read_in_small_chunks() -> None:
     engine = model()
     found = running(engine)
     join(found, engine, 0, [3, 4])
@@ -60,7 +60,7 @@ def test_a_long_prompt_is_read_in_small_chunks_while_others_write() -> None:
     assert between == ["prefill", "decode"] * 4
 
 
-def test_a_prompt_is_read_in_larger_chunks_where_the_rows_that_write_spend_more() -> None:
+def test_chunks_grow_with_what_rows_that_write_spend() -> None:
     engine = model()
     found = running(engine)
     join(found, engine, 0, [3, 4], "sliding_window")
@@ -78,7 +78,7 @@ def test_a_prompt_is_read_in_larger_chunks_where_the_rows_that_write_spend_more(
     assert sum(chunk for _, chunk in whole) + last == 199
 
 
-def test_a_short_prompt_behind_a_long_one_writes_before_that_is_read() -> None:
+def test_short_prompts_need_not_await_long_ones() -> None:
     engine = model()
     found = running(engine)
     join(found, engine, 0, [3, 4])
@@ -94,7 +94,7 @@ def test_a_short_prompt_behind_a_long_one_writes_before_that_is_read() -> None:
         assert output_ids(records, number) == output_ids(DECODERS["autoregressive"](model(), [prompt], SETTINGS))
 
 
-def test_a_prompt_that_begins_like_another_is_read_from_there_on() -> None:
+def test_a_beginning_that_is_cached_is_not_read() -> None:
     engine = model()
     found = running(engine)
     system = [3 + number % 7 for number in range(100)]
@@ -140,7 +140,7 @@ def texts(records: Sequence[ForwardPass]) -> list[Sequence[int]]:
 
 
 @pytest.mark.usefixtures("small_chunks")
-def test_in_static_shapes_prompts_are_read_one_by_one_and_all_in_one_row(tiny_model: PreTrainedModel) -> None:
+def test_static_shapes_read_prompts_in_one_row(tiny_model: PreTrainedModel) -> None:
     engine = engine_of(tiny_model)
     found = running(engine)
     for number in (0, 1):
@@ -155,7 +155,7 @@ def test_in_static_shapes_prompts_are_read_one_by_one_and_all_in_one_row(tiny_mo
 
 @pytest.mark.usefixtures("small_chunks")
 @pytest.mark.parametrize("decoder", ["autoregressive", "sliding_window", "self_speculative"])
-def test_prompts_read_in_static_shapes_give_the_same_texts(tiny_model: PreTrainedModel, decoder: str) -> None:
+def test_static_shapes_of_prompts_change_no_text(tiny_model: PreTrainedModel, decoder: str) -> None:
     """They come while others are read, or write; two begin like the first; there are fewer places than rows."""
     found = []
     for static in (False, True, True):
@@ -174,7 +174,7 @@ def test_prompts_read_in_static_shapes_give_the_same_texts(tiny_model: PreTraine
 
 
 @pytest.mark.usefixtures("small_chunks")
-def test_a_beginning_that_is_cached_is_read_on_in_the_spare_row(tiny_model: PreTrainedModel) -> None:
+def test_the_spare_row_reads_on_behind_a_beginning(tiny_model: PreTrainedModel) -> None:
     engine = engine_of(tiny_model)
     found = running(engine)
     join(found, engine, 0, PROMPTS[0])
@@ -189,9 +189,7 @@ def test_a_beginning_that_is_cached_is_read_on_in_the_spare_row(tiny_model: PreT
 
 @pytest.mark.usefixtures("small_chunks")
 @pytest.mark.parametrize("leaving", [0, 1, 2])
-def test_a_row_that_is_cancelled_while_it_is_read_leaves_the_others_alone(
-    tiny_model: PreTrainedModel, leaving: int
-) -> None:
+def test_a_prompt_that_is_cancelled_disturbs_nobody(tiny_model: PreTrainedModel, leaving: int) -> None:
     """Others move into its place; the numbers of rows here are not in the order in which the rows came."""
     found = []
     for static in (False, True):
@@ -239,7 +237,7 @@ def test_the_least_used_beginning_goes_first() -> None:
     assert kept.longest([*third[:35], 9], [(0, [5] * 36)]) == (0, 35)
 
 
-def test_what_is_short_or_mostly_kept_is_not_kept_again() -> None:
+def test_what_is_short_or_known_is_not_kept() -> None:
     kept = Beginnings([7])
     assert kept.place([3] * 7) is None
     assert kept.place([3] * 40) == 7

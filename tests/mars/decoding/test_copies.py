@@ -37,7 +37,7 @@ def test_a_copy_is_what_a_search_finds(text: list[int], parts: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_drafts_that_are_no_copies_are_looked_up_anew(seed: int) -> None:
+def test_drafts_that_are_no_copies_start_anew(seed: int) -> None:
     chance = random.Random(seed)
     text = [chance.randrange(3, 6) for _ in range(30)]
     copies = Copies()
@@ -62,7 +62,7 @@ def test_copies_follow_one_another_and_grow_surer() -> None:
     assert (follower.token, follower.length) == (7, 3)
 
 
-def test_a_loop_goes_on_behind_the_end_of_the_text() -> None:
+def test_a_loop_goes_on_behind_the_text() -> None:
     copies = Copies()
     copies.read([9, 3, 4, 3, 4])
     follower = Follower(copies)

@@ -90,7 +90,7 @@ def test_acceptance_stops_at_end_of_sequence(decoder: str) -> None:
 
 
 @each_decoder
-def test_a_stop_token_at_the_limit_is_a_stop(decoder: str) -> None:
+def test_a_stop_token_at_the_limit_stops(decoder: str) -> None:
     records = run(decoder, ScriptedModel([[5, STOP]]), [[3]], max_new_tokens=2)
     assert parts(records)[-1].finish_reason == "stop"
 
@@ -107,7 +107,7 @@ def test_max_new_tokens_is_never_exceeded(decoder: str, limit: int) -> None:
 
 @each_decoder
 @pytest.mark.parametrize("threshold", [None, 0.5, 1.0])
-def test_an_active_row_gains_at_least_one_token_in_every_pass(decoder: str, threshold: float | None) -> None:
+def test_an_active_row_gains_in_every_pass(decoder: str, threshold: float | None) -> None:
     records = run(decoder, ScriptedModel(falling), [[3, 4], [3], [3] * 5], threshold=threshold, max_new_tokens=14)
     for record in records:
         gains = {part.accepted >= 1 for part in record.rows}
@@ -131,9 +131,7 @@ def test_one_record_per_model_call(decoder: str, use_cache: bool) -> None:
 @each_decoder
 @pytest.mark.parametrize("layout", ["linear", "quadratic"])
 @pytest.mark.parametrize("options", [{}, {"temperature": 0.8, "top_p": 0.9, "seed": 7}], ids=["greedy", "sampling"])
-def test_a_batch_gives_each_row_exactly_what_it_gets_alone(
-    decoder: str, layout: str, options: dict[str, object]
-) -> None:
+def test_company_changes_no_row(decoder: str, layout: str, options: dict[str, object]) -> None:
     options = {"threshold": 0.5, "max_new_tokens": 20, "layout": layout, **options}
     together = run(decoder, reading_model(), PROMPTS, **options)
     for row, prompt in enumerate(PROMPTS):
@@ -171,7 +169,7 @@ def test_alternatives_are_the_top_k_of_every_proposal(decoder: str) -> None:
 
 
 @each_decoder
-def test_more_alternatives_than_tokens_lists_all_that_can_be_proposed(decoder: str) -> None:
+def test_more_alternatives_than_tokens_are_all(decoder: str) -> None:
     model = ScriptedModel(lambda *_: (5, 0.5), vocab_size=8, mask_token_id=7)
     pairs = parts(run(decoder, model, [[3]], alternatives=20, max_new_tokens=1))[0].proposals[0].alternatives
     assert {token for token, _ in pairs} == set(range(7))
@@ -193,7 +191,7 @@ def test_stop_before_the_first_pass_calls_nothing(decoder: str) -> None:
 
 
 @each_but_drafting
-def test_stop_between_passes_ends_the_run_before_the_next_call(decoder: str) -> None:
+def test_stop_between_passes_ends_the_run(decoder: str) -> None:
     model, control = ScriptedModel([REPLY]), Control(None)
     stream = DECODERS[decoder](model, [[3, 4]], DecodingSettings(threshold=None), control)
     assert [next(stream).phase, next(stream).phase != "prefill"] == ["prefill", True]
@@ -216,7 +214,7 @@ def test_stop_during_prefill_cancels_every_row(decoder: str) -> None:
 
 
 @each_but_drafting
-def test_stop_during_a_pass_cancels_the_rows_that_did_not_finish_in_it(decoder: str) -> None:
+def test_stop_during_a_pass_cancels_unfinished_rows(decoder: str) -> None:
     class Stopping(ScriptedModel):
         def record(self, call: object) -> None:
             super().record(call)
@@ -257,7 +255,7 @@ def test_a_prompt_that_just_fits_is_decoded(decoder: str, layout: str) -> None:
 
 
 @pytest.mark.parametrize("decoder", ["sliding_window", "self_speculative"])
-def test_masks_need_a_model_that_was_trained_to_fill_them(decoder: str) -> None:
+def test_masks_need_a_model_that_fills_them(decoder: str) -> None:
     with pytest.raises(ValueError, match=rf"was not trained to fill masks: {decoder}.*mars.training mars.*published"):
         DECODERS[decoder](ScriptedModel([REPLY], mask_token_id=None), [[3]], DecodingSettings())
 

@@ -40,7 +40,7 @@ def engine_without_end(model: PreTrainedModel) -> ModelEngine:
 
 
 @pytest.mark.parametrize("decoder", DECODERS)
-def test_a_run_that_is_cancelled_leaves_the_engine_as_it_was(tiny_model: PreTrainedModel, decoder: str) -> None:
+def test_a_cancelled_run_leaves_the_engine_clean(tiny_model: PreTrainedModel, decoder: str) -> None:
     engine = engine_without_end(tiny_model)
     expected = run(engine, PROMPTS, decoder, max_new_tokens=16)
     control = Control(0.3)
@@ -54,7 +54,7 @@ def test_a_run_that_is_cancelled_leaves_the_engine_as_it_was(tiny_model: PreTrai
         assert output_ids(again, row) == output_ids(expected, row)
 
 
-def test_scores_and_alternatives_are_those_of_a_plain_forward_pass(tiny_model: PreTrainedModel) -> None:
+def test_scores_are_those_of_a_plain_pass(tiny_model: PreTrainedModel) -> None:
     prompt, masks = PROMPTS[0], [3] * 3
     with torch.no_grad():
         logits = tiny_model(torch.tensor([prompt + masks])).logits[0, -4:]
@@ -69,7 +69,7 @@ def test_scores_and_alternatives_are_those_of_a_plain_forward_pass(tiny_model: P
         assert proposal.score == pytest.approx(proposal.alternatives[0][1], abs=1e-6)
 
 
-def test_two_runs_on_one_engine_do_not_disturb_each_other(tiny_model: PreTrainedModel) -> None:
+def test_runs_on_one_engine_disturb_nobody(tiny_model: PreTrainedModel) -> None:
     engine = engine_without_end(tiny_model)
     streams = [DECODERS["sliding_window"](engine, [prompt], DecodingSettings(max_new_tokens=24)) for prompt in PROMPTS]
     mixed: list[list[ForwardPass]] = [[] for _ in PROMPTS]

@@ -90,7 +90,7 @@ def test_every_pass_is_one_jacobi_iteration(seed: int, prompts: list[list[int]],
         assert found == by_the_rules(model, prompt, options)
 
 
-def test_fresh_guesses_are_fixed_by_seed_and_position_and_never_special() -> None:
+def test_fresh_guesses_depend_on_seed_and_position() -> None:
     method = method_of(short_memory(0), SETTINGS)
     assert method.fresh(5, 40) == method.fresh(5, 60)[:40] != method.fresh(6, 40)
     assert set(method.fresh(0, 500)) == set(range(VOCAB)) - {STOP, MASK}

@@ -122,7 +122,7 @@ def test_a_text_that_turns_predictable_gets_masks_again() -> None:
     assert sum(spent > 0 for [spent] in passes.spent[-100:]) > 80
 
 
-def test_each_row_spends_what_its_own_text_is_worth() -> None:
+def test_each_row_spends_what_its_text_is_worth() -> None:
     passes = Passes(flat, [0.95, 0.05, 0.95, 0.05])
     passes.run(400)
     high, low = (sum(sum(spent[row] for row in rows) for spent in passes.spent[-100:]) for rows in ((0, 2), (1, 3)))

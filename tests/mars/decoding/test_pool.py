@@ -98,7 +98,7 @@ def random_row(engine: ReadingModel, number: int, chance: random.Random) -> Row:
 @pytest.mark.parametrize("beside", [False, True])
 @pytest.mark.parametrize("static", [False, True])
 @pytest.mark.parametrize("seed", range(8))
-def test_rows_that_join_and_leave_write_what_they_write_alone(
+def test_rows_that_join_and_leave_write_the_same(
     seed: int, static: bool, beside: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chance = random.Random(seed)
@@ -201,7 +201,7 @@ def test_decode_keeps_its_places_full(decoder: str) -> None:
 
 @pytest.mark.parametrize("decoder", METHODS)
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_static_shapes_keep_the_windows_of_a_method_alike(decoder: str, layout: str) -> None:
+def test_static_shapes_keep_windows_alike(decoder: str, layout: str) -> None:
     found = {}
     for static in (False, True):
         engine = model(static=static)

@@ -35,7 +35,7 @@ def run(engine: Any, prompts: list[list[int]], **options: Any) -> list[ForwardPa
     return list(DECODERS["prompt_lookup"](engine, prompts, DecodingSettings(**{"max_new_tokens": 40, **options})))
 
 
-def test_tokens_of_the_template_are_no_drafts_and_the_text_stays() -> None:
+def test_tokens_of_the_template_are_no_drafts() -> None:
     prompt, most = [3, 10, 4, 3, 10, 5, 3], 4
     drafts = []
     for template in (frozenset[int](), frozenset({10})):

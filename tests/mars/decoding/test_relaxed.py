@@ -60,7 +60,7 @@ def texts(engine: Any, decoder: str, **options: Any) -> tuple[dict[int, list[int
 
 @pytest.mark.parametrize("layout", ["linear", "quadratic"])
 @pytest.mark.parametrize("static", [False, True])
-def test_a_draft_stays_if_it_is_nearly_as_probable(layout: str, static: bool) -> None:
+def test_a_nearly_as_probable_draft_stays(layout: str, static: bool) -> None:
     def text(threshold: float | None) -> tuple[list[int], list[ForwardPass]]:
         settings = DecodingSettings(block_size=3, max_new_tokens=12, layout=layout, threshold=threshold)
         records = list(DECODERS["relaxed"](Undecided(static_shapes=static), [[3, 4]], settings))
@@ -86,7 +86,7 @@ def test_a_stop_token_is_no_near_miss(layout: str) -> None:
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("static", [False, True])
-def test_no_token_is_less_probable_than_the_threshold_allows(
+def test_tokens_are_as_probable_as_the_threshold_asks(
     engines: Any, layout: str, static: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each answer is read again in one pass, which is the slow twin; random weights are sure of nothing."""
@@ -128,7 +128,7 @@ def losses_of(engine: ModelEngine, prompt: list[int], answer: list[int]) -> list
 
 
 @pytest.mark.parametrize("layout", ["linear", "quadratic", "lookup"])
-def test_drawn_tokens_are_compared_with_the_most_probable_one(engines: Any, layout: str) -> None:
+def test_drawn_tokens_are_compared_with_the_best(engines: Any, layout: str) -> None:
     engine = engines(False)
     drawing = {"temperature": 0.9, "seed": 5}
     assert (
@@ -139,7 +139,7 @@ def test_drawn_tokens_are_compared_with_the_most_probable_one(engines: Any, layo
     assert all(found.values())
 
 
-def test_the_table_and_the_methods_agree_on_whose_threshold_is_for_drafts() -> None:
+def test_table_and_methods_agree_on_who_verifies() -> None:
     settings = DecodingSettings(block_size=3)
     methods = {name: METHODS[name](Undecided(), settings) for name in METHODS}
     assert {name for name, method in methods.items() if method.verifies} == {"relaxed"}

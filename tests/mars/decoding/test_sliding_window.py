@@ -38,7 +38,7 @@ def test_the_extra_proposal_reads_the_last_mask(extra: bool, masks: int, proposa
     assert first.accepted == proposals
 
 
-def test_accepted_tokens_are_forwarded_once_as_real_tokens_in_their_slots() -> None:
+def test_accepted_tokens_are_forwarded_once() -> None:
     model = ScriptedModel([REPLY])
     run(model, [[3, 4]], block_size=3, max_new_tokens=6)
     assert [call.ids for call in model.calls] == [[[3]], [[4, 31, 31]], [[5, 6, 7, 31, 31]]]
@@ -63,7 +63,7 @@ def test_without_cache_query_tokens_count_the_prefix() -> None:
     assert [record.query_tokens for record in records] == [6, 10]
 
 
-def test_a_new_threshold_acts_from_the_next_pass_on() -> None:
+def test_a_new_threshold_acts_from_the_next_pass() -> None:
     model, control = ScriptedModel(falling(0.9, 0.6, 0.6, 0.6)), Control(0.5)
     settings = DecodingSettings(block_size=4, threshold=0.5, max_new_tokens=20)
     stream = SLIDING(model, [[3]], settings, control)

@@ -153,7 +153,7 @@ def test_columns_are_what_the_engine_was_given(case: str) -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_rows_of_one_pass_have_columns_of_their_own(case: str) -> None:
+def test_rows_of_a_pass_have_their_own_columns(case: str) -> None:
     records, seen = decode(case, PROMPTS)
     for record, (window, _) in zip(records, seen, strict=True):
         for _, trace in traces(record):
@@ -259,7 +259,7 @@ EXPECTED: dict[str, set[str]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_kept_proposals_are_what_the_next_pass_reads_as_drafts(case: str) -> None:
+def test_kept_proposals_are_the_drafts_that_follow(case: str) -> None:
     """Of block diffusion none is kept, but what is filled stays."""
     records, _ = decode(case, PROMPTS[:1])
     for record, after in pairwise(records):
@@ -272,7 +272,7 @@ def test_kept_proposals_are_what_the_next_pass_reads_as_drafts(case: str) -> Non
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_nothing_is_there_unless_asked_for_and_all_else_is_the_same(case: str) -> None:
+def test_a_trace_that_is_asked_for_changes_nothing(case: str) -> None:
     plain, _ = decode(case, PROMPTS, trace=False)
     records, _ = decode(case, PROMPTS)
     bare = [replace(one, seconds=0.0, rows=tuple(replace(row, trace=None) for row in one.rows)) for one in records]

@@ -38,7 +38,7 @@ def by_definition(odds: list[float], reached: list[float], price: float, room: i
 
 
 @pytest.mark.parametrize("price", PRICES)
-def test_every_column_that_pays_is_there_and_no_other(price: float) -> None:
+def test_a_plan_has_the_columns_that_pay(price: float) -> None:
     chance = random.Random(5)
     seen = set()
     for room, length in itertools.product((1, 2, 4, 50), range(6)):
@@ -73,7 +73,7 @@ def test_scores_are_calibrated_by_what_was_right() -> None:
     assert expected.proposal(5, 0.95).odds > 0.9
 
 
-def test_the_first_wrong_draft_is_the_last_to_learn_from() -> None:
+def test_nothing_is_learnt_behind_a_wrong_draft() -> None:
     expected = Expectation(4)
     expected.verified([expected.proposal(5, score) for score in (0.1, 0.5, 0.95)], 1)
     assert sum(expected.seen) == 2
@@ -103,7 +103,7 @@ def test_what_was_learnt_of_masks_is_forgotten() -> None:
     assert reach.shares[0] == pytest.approx(Reach(3).shares[0] / 2), "what comes first counts most"
 
 
-def test_of_a_proposal_and_a_copy_the_likelier_is_verified() -> None:
+def test_the_likelier_of_proposal_and_copy_is_verified() -> None:
     expected = Expectation(4)
     text = read([3, 4, 5, 6, 7, 8, 9, 3, 4, 5])  # 6, 7 and 8 followed 3, 4, 5
     sure, unsure = expected.proposal(9, 0.99), expected.proposal(9, 0.05)
@@ -115,7 +115,7 @@ def test_of_a_proposal_and_a_copy_the_likelier_is_verified() -> None:
     assert expected.plan([sure], 0.06, 50, read([3, 4, 5])).chain == (sure,), "nothing to copy"
 
 
-def test_proposals_behind_a_copy_that_was_taken_are_left_out() -> None:
+def test_proposals_behind_a_copy_are_left_out() -> None:
     """They read that the proposal was right."""
     expected = Expectation(4)
     proposals = [expected.proposal(9, 0.05), expected.proposal(8, 0.99)]
@@ -123,7 +123,7 @@ def test_proposals_behind_a_copy_that_was_taken_are_left_out() -> None:
     assert [draft.token_id for draft in chain[:2]] == [6, 7]
 
 
-def test_a_copy_makes_the_same_proposal_surer_and_is_counted_apart() -> None:
+def test_a_copy_makes_the_same_proposal_surer() -> None:
     expected = Expectation(4)
     text = read([3, 4, 5, 3, 4])
     proposal = expected.proposal(5, 0.4)
@@ -136,7 +136,7 @@ def test_a_copy_makes_the_same_proposal_surer_and_is_counted_apart() -> None:
     assert expected.plan([proposal], 0.3, 2, text).chain == ()
 
 
-def test_copies_are_calibrated_by_the_length_of_their_match() -> None:
+def test_copies_are_calibrated_by_length_of_match() -> None:
     expected = Expectation(4)
     assert [expected.copy(5, length).odds for length in (1, 2, 3, 16)] == [0.25, 0.5, 0.65, 0.98]
     for _ in range(200):
@@ -145,7 +145,7 @@ def test_copies_are_calibrated_by_the_length_of_their_match() -> None:
     assert expected.copy(5, 1).odds == 0.25
 
 
-def test_a_loop_is_copied_as_far_as_a_plan_may_go_and_has_no_masks() -> None:
+def test_a_loop_is_copied_and_has_no_masks() -> None:
     """The next copy is surer than what a mask would propose."""
     loop = read([3, 4, 5] * 20)
     plan = Expectation(4).plan([], 0.06, 50, loop)
@@ -156,7 +156,7 @@ def test_a_loop_is_copied_as_far_as_a_plan_may_go_and_has_no_masks() -> None:
     assert sum(Expectation(4).plan([], 0.06, 50, read([3, 4, 5])).masks) > 0
 
 
-def test_masks_that_gain_little_beside_copies_are_left_out() -> None:
+def test_masks_that_gain_little_are_left_out() -> None:
     """Their number hardly matters to what an adapter costs; where nothing is copied they stay."""
     expected = Expectation(4)
     text = read([*range(20, 60), 3, *range(20, 40)])

@@ -145,9 +145,7 @@ def test_a_whole_pass_looks_at_no_value(
     assert all(made)
 
 
-def test_a_pass_that_is_traced_or_takes_a_nucleus_is_made_in_single_steps(
-    engine: ModelEngine, made: list[bool]
-) -> None:
+def test_traces_and_nuclei_take_single_steps(engine: ModelEngine, made: list[bool]) -> None:
     settings = DecodingSettings(max_new_tokens=6, temperature=1.0, top_p=0.9)
     list(DECODERS["autoregressive"](engine, [[9, 10]], settings))
     control = Control(None, trace=True)

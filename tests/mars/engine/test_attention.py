@@ -101,17 +101,6 @@ def test_without_a_mask_everything_is_seen(shared: int, used: list[str]) -> None
     assert used == ["multiplied"]
 
 
-@pytest.mark.parametrize("most", [0, under_test._MOST_SCORES], ids=["fused", "multiplied"])
-def test_in_double_precision_the_kernels_agree_to_its_rounding(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(under_test, "_MOST_SCORES", most)
-    window = WINDOWS["columns"]
-    given = read(window, 2, torch.double)
-    visible = window.visible(torch.arange(window.extent))[..., 1:]
-    expected = written_out(*given, torch.zeros(visible.shape).masked_fill(~visible, -torch.inf))
-    mask = share_mask(attention_mask(window, torch.arange(SLOTS), torch.double), 2)
-    torch.testing.assert_close(attend(*given, mask), expected, atol=1e-12, rtol=1e-12)
-
-
 @pytest.mark.parametrize(
     ("starts", "columns", "dtype", "kernel"),
     [
@@ -129,14 +118,3 @@ def test_the_kernel_that_is_faster_is_taken(
     window = causal(starts, columns)
     attend(*read(window, HEADS, dtype), attention_mask(window, torch.arange(SLOTS), dtype))
     assert used == [kernel]
-
-
-def test_scores_that_outgrow_the_caches_are_left_to_the_fused_kernel(
-    monkeypatch: pytest.MonkeyPatch, used: list[str]
-) -> None:
-    window = WINDOWS["columns"]
-    scores = 3 * HEADS * 5 * (window.extent - 1)
-    for most in (scores, scores - 1):
-        monkeypatch.setattr(under_test, "_MOST_SCORES", most)
-        attend(*read(window, 2, torch.float32), None)
-    assert used == ["multiplied", "scaled_dot_product_attention"]

@@ -58,7 +58,7 @@ def close(actual: torch.Tensor, expected: torch.Tensor) -> None:
     torch.testing.assert_close(actual, expected, atol=1e-5, rtol=1e-5)
 
 
-def test_windows_of_different_length_and_place_equal_the_plain_model(model: PreTrainedModel, opened: Open) -> None:
+def test_windows_of_any_length_equal_the_plain_model(model: PreTrainedModel, opened: Open) -> None:
     """Random texts read in random windows, padded on the left: each row as if it were alone."""
     chance = random.Random(1)
     texts = [[chance.randrange(4, 100) for _ in range(length)] for length in (30, 17, 23)]
@@ -89,27 +89,21 @@ def test_predictions_come_for_the_last_columns(model: PreTrainedModel, opened: O
     close(rows.forward(window([[5], [6]], [[4], [4]], 1))[0], plain(model, [7, 8, 9, 5], 1))
 
 
-def test_one_token_at_a_time_equals_the_plain_model(model: PreTrainedModel, opened: Open) -> None:
-    rows, text = opened(1, 20), [7, 8, 9, 10, 11, 12]
-    for at, token in enumerate(text):
-        close(rows.forward(window([[token]], [[at + 1]], 1))[0], plain(model, text[: at + 1], 1))
-
-
-def test_an_extent_beyond_the_window_hides_what_lies_there(model: PreTrainedModel, opened: Open) -> None:
+def test_an_extent_beyond_the_window_hides_the_rest(model: PreTrainedModel, opened: Open) -> None:
     rows = opened(1, 20)
     rows.forward(window([[7, 8, 9, 3, 3, 3]], [slots(0, 6)], 0))
     far = Window(ids_RQ=torch.tensor([[10]]), slots_RQ=torch.tensor([[4]]), extent=12, keep=1)
     close(rows.forward(far)[0], plain(model, [7, 8, 9, 10], 1))
 
 
-def test_a_row_is_rewound_by_writing_its_slots_again(model: PreTrainedModel, opened: Open) -> None:
+def test_rows_are_rewound_by_writing_slots_again(model: PreTrainedModel, opened: Open) -> None:
     rows = opened(1, 20)
     rows.forward(window([[7, 8, 9, 3, 3, 3]], [slots(0, 6)], 4))
     logits = rows.forward(window([[10, 11, 3]], [slots(3, 3)], 3))
     close(logits[0], plain(model, [7, 8, 9, 10, 11, 3], 3))
 
 
-def test_a_row_of_nothing_but_padding_is_finite_and_disturbs_nobody(model: PreTrainedModel, opened: Open) -> None:
+def test_a_row_of_padding_disturbs_nobody(model: PreTrainedModel, opened: Open) -> None:
     rows = opened(2, 20)
     logits = rows.forward(window([[7, 8, 9], [0, 0, 0]], [slots(0, 3), [0, 0, 0]], 3))
     assert logits.isfinite().all()
@@ -118,7 +112,7 @@ def test_a_row_of_nothing_but_padding_is_finite_and_disturbs_nobody(model: PreTr
     close(logits[1], plain(model, [6], 1))
 
 
-def test_a_window_leaves_the_rows_outside_it_as_they_are(model: PreTrainedModel, opened: Open) -> None:
+def test_a_window_leaves_other_rows_alone(model: PreTrainedModel, opened: Open) -> None:
     rows = opened(4, 20)
     rows.forward(window([[7, 8]] * 4, [slots(0, 2)] * 4, 0))
     logits = rows.forward(window([[9, 10], [11, 12]], [slots(2, 2), slots(1, 2)], 1, first=1))
@@ -154,9 +148,7 @@ def tree(ids: Sequence[Sequence[int]], root: Sequence[int], keep: int) -> Window
 
 
 @pytest.mark.parametrize("keep", [5, 2])
-def test_the_branches_of_a_tree_equal_the_plain_model_on_each_path(
-    model: PreTrainedModel, opened: Open, keep: int
-) -> None:
+def test_branches_of_a_tree_equal_plain_paths(model: PreTrainedModel, opened: Open, keep: int) -> None:
     rows, texts = opened(3, 20), ([7, 8, 9], [10], [])
     rows.forward(window([[7, 8, 9], [0, 0, 10]], [slots(0, 3), [0, 0, 1]], 0))
     branches = [[20, 21, 22, 31, 32], [23, 24, 25, 33, 34], [0] * 5]
@@ -166,13 +158,6 @@ def test_the_branches_of_a_tree_equal_the_plain_model_on_each_path(
         close(logits[row, -2:], plain(model, [*text, ids[0], *ids[3:]], 2))
         if keep == 5:
             close(logits[row, :3], plain(model, [*text, *ids[:3]], 3))
-
-
-def test_the_first_branch_of_a_tree_lies_where_it_is_read_on(model: PreTrainedModel, opened: Open) -> None:
-    rows = opened(1, 20)
-    rows.forward(window([[7, 8, 9]], [slots(0, 3)], 0))
-    rows.forward(tree([[20, 21, 22, 31, 32]], [4], 5))
-    close(rows.forward(window([[5]], [[7]], 1))[0], plain(model, [7, 8, 9, 20, 21, 22, 5], 1))
 
 
 def test_padding_in_a_tree_is_seen_by_nobody(model: PreTrainedModel, opened: Open) -> None:

@@ -92,7 +92,7 @@ def test_padding_left_out_changes_nothing(
     assert not ragged._tensor[:, :, :, 0].any()
 
 
-def test_only_padding_that_is_known_and_worth_it_is_left_out() -> None:
+def test_only_padding_worth_it_is_left_out() -> None:
     half = window(random.Random(0), [0, 0], [8, 2], 1, tree=False)
     real_N = columns_of(half, static=False).real_N
     assert real_N is not None

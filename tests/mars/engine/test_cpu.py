@@ -22,7 +22,6 @@ from mars.engine.backends.cpu.tiles import Tiled, kind_of_products
 from mars.engine.backends.torch_backend import TorchBackend
 from mars.engine.engine import Rows
 from mars.engine.gated import PRODUCTS
-from mars.engine.linear import Linear
 from mars.engine.window import Window, merge
 
 pytestmark = [
@@ -107,22 +106,6 @@ def copy_of(model: PreTrainedModel) -> PreTrainedModel:
     other = type(model)(model.config).bfloat16().eval()
     other.load_state_dict(model.state_dict())
     return other
-
-
-@pytest.mark.usefixtures("kernels")
-@pytest.mark.parametrize("threads", [1, 3])
-@pytest.mark.parametrize("adapted", [False, True])
-def test_passes_are_nearly_those_of_torch(model: PreTrainedModel, adapted: bool, threads: int) -> None:
-    torch.set_num_threads(threads)
-    adapter = adapter_for(model) if adapted else None
-    windows = [chain(70, IDS[70:110], keep) for keep in (0, 1, 17, 40)] + [chain(110, IDS[110:111], 1)]
-    if adapted:
-        windows += [masked(111, 1, 4), masked(111, 5, 12, 12), masked(111, 3, 30)]
-    found, expected = opened(model, adapter), opened(copy_of(model), adapter, invariant=False)
-    for window in windows:
-        one, other = found.forward(window), expected.forward(window)
-        assert (one.dtype, one.shape) == (torch.float32, (1, window.keep, MASK))
-        assert (one - other).norm() <= 0.05 * other.norm()
 
 
 @pytest.mark.usefixtures("kernels")
@@ -227,17 +210,6 @@ def test_passes_of_one_model_may_run_at_once(model: PreTrainedModel) -> None:
 
     with ThreadPoolExecutor(2) as pool:
         assert list(pool.map(repeat, range(2))) == [True, True]
-
-
-@NEEDS_AMX
-def test_products_of_onednn_are_right_behind_a_pass(model: PreTrainedModel) -> None:
-    """It configured its tiles before, on each of its threads."""
-    torch.set_num_threads(3)
-    product, x_TI = Linear(torch.randn(240, 192).bfloat16(), pack=True), torch.randn(40, 192).bfloat16()
-    expected_TO, rows = product(x_TI), opened(model, adapter_for(model))
-    for masks in (4, 30):
-        rows.forward(masked(70, 1, masks))
-        assert torch.equal(product(x_TI), expected_TO)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

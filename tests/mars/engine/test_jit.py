@@ -27,7 +27,7 @@ def sources(tmp_path: Path) -> Path:
     return folder
 
 
-def test_each_version_of_the_sources_has_a_folder_of_its_own(sources: Path, tmp_path: Path) -> None:
+def test_each_version_of_the_sources_has_its_folder(sources: Path, tmp_path: Path) -> None:
     first = cache_folder(sources, [tmp_path / "kept"])
     assert first.parent == tmp_path / "kept"
     assert cache_folder(sources, [tmp_path / "kept"]) == first
@@ -36,7 +36,7 @@ def test_each_version_of_the_sources_has_a_folder_of_its_own(sources: Path, tmp_
     assert first.is_dir(), "another process may run that version"
 
 
-def test_the_first_place_that_can_be_written_is_taken(sources: Path, tmp_path: Path) -> None:
+def test_the_first_writable_place_is_taken(sources: Path, tmp_path: Path) -> None:
     closed = tmp_path / "file"  # no folder can be made there, by root neither
     closed.write_text("")
     assert cache_folder(sources, [closed, tmp_path / "second"]).parent == tmp_path / "second"

@@ -50,7 +50,7 @@ WINDOWS = [window([[1, 2, 3], [3, 4, 5]], 1), window([[4]]), window([[2], [4], [
 
 
 @pytest.mark.parametrize("each", WINDOWS)
-def test_what_a_column_writes_is_read_at_its_row_head_and_slot(each: Window) -> None:
+def test_what_a_column_writes_is_read_there(each: Window) -> None:
     torch.manual_seed(0)
     scribe = Scribe()
     memory = Memory(scribe, ROWS, SLOTS)
@@ -65,24 +65,6 @@ def test_what_a_column_writes_is_read_at_its_row_head_and_slot(each: Window) -> 
         here = expected[layer, :, each.first : each.first + each.rows, :, 1 : each.extent]
         assert torch.equal(keys_RHKD, here[0])
         assert torch.equal(values_RHKD, here[1])
-
-
-def test_the_keys_of_a_head_lie_side_by_side() -> None:
-    scribe = Scribe()
-    Memory(scribe, ROWS, SLOTS).forward(WINDOWS[0])
-    for part in (part for pair in scribe.found for part in pair):
-        assert all(part[row, head].is_contiguous() for row in range(2) for head in range(HEADS))
-        part.view(2 * HEADS, -1, SIZE)  # which products over all heads of all rows need, without a copy
-
-
-def test_a_move_copies_what_lies_before_the_extent() -> None:
-    memory = Memory(Scribe(), ROWS, SLOTS)
-    memory.forward(WINDOWS[2])
-    before = memory._tensor.clone()
-    memory.move(3, 1, 9)
-    assert torch.equal(memory._tensor[:, 1, :, :9], before[:, 3, :, :9])
-    before[:, 1, :, :9] = before[:, 3, :, :9]
-    assert torch.equal(memory._tensor, before)
 
 
 def test_clearing_forgets_what_was_noted_and_nothing_else() -> None:

@@ -118,17 +118,6 @@ def test_in_double_precision_nothing_but_rounding_differs(name: str) -> None:
     torch.testing.assert_close(read(model, ids_RQ, 40), expected, atol=1e-7, rtol=1e-6)
 
 
-@pytest.mark.usefixtures("one_thread")
-def test_it_runs_in_bfloat16() -> None:
-    model = qwen2().bfloat16()
-    ids_RQ = torch.randint(60, (2, 12))
-    with torch.no_grad():
-        expected = model(ids_RQ).logits.float()
-    logits = read(model, ids_RQ, 12)
-    assert logits.dtype == torch.float32
-    assert (logits - expected).norm() < 0.05 * expected.norm()
-
-
 def test_weights_are_held_once() -> None:
     model = qwen2()
     network = Network(model)
@@ -141,11 +130,6 @@ def test_weights_are_held_once() -> None:
         (feed_forward.up_proj.weight, gate_up._weight),
     ):
         assert module.untyped_storage().data_ptr() == fused.untyped_storage().data_ptr()
-
-
-def test_two_networks_on_one_model_agree() -> None:
-    model, ids_RQ = qwen2(), torch.randint(60, (1, 12))
-    torch.testing.assert_close(read(model, ids_RQ, 3), read(model, ids_RQ, 3))
 
 
 def test_positions_may_lie_beyond_the_context() -> None:
@@ -164,7 +148,7 @@ UNSUPPORTED = {
 
 
 @pytest.mark.parametrize("name", UNSUPPORTED)
-def test_what_it_does_not_know_it_leaves_to_the_modules(name: str) -> None:
+def test_unknown_models_are_left_to_the_modules(name: str) -> None:
     assert not supports(UNSUPPORTED[name]())
 
 
@@ -197,7 +181,7 @@ def test_a_product_is_the_same_by_every_way(pack: bool, biased: bool) -> None:
         torch.testing.assert_close(total, before + expected, atol=1e-4, rtol=1e-4)
 
 
-def test_logits_of_bfloat16_weights_are_not_rounded_to_bfloat16(tiny_model: PreTrainedModel) -> None:
+def test_logits_of_bfloat16_weights_are_float32(tiny_model: PreTrainedModel) -> None:
     """A step of bfloat16 between logits would let the width of a pass decide between nearly equal tokens."""
     network = Network(copy.deepcopy(tiny_model).to(torch.bfloat16))
     ids = torch.arange(5, 13)[None]

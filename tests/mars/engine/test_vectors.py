@@ -10,7 +10,7 @@ from mars.engine.backends.cpu.vectors import largest_sum, sum_of, sum_of_squares
 
 
 @pytest.mark.parametrize("count", [0, 5, 16, 40, 576])
-def test_sums_are_those_of_sixteen_lanes_and_what_is_left_over(count: int) -> None:
+def test_sums_are_those_of_sixteen_lanes(count: int) -> None:
     x = np.random.default_rng(0).standard_normal(count).astype(np.float32)
     lanes = x[: count // 16 * 16].reshape(-1, 16).sum(0)
     while len(lanes) > 1:

@@ -35,13 +35,13 @@ def seen_slots(window: Window) -> list[list[list[int]]]:
     return [[row.nonzero().flatten().tolist() for row in rows] for rows in visible]
 
 
-def test_a_causal_column_sees_the_slots_up_to_its_own_and_padding_sees_slot_0() -> None:
+def test_causal_columns_see_slots_up_to_their_own() -> None:
     window = causal([[7, 8], [0, 9]], [[2, 3], [0, 1]])
     assert seen_slots(window) == [[[1, 2], [1, 2, 3]], [[0], [1]]]
     assert window.positions.tolist() == [[1, 2], [0, 0]]
 
 
-def test_a_column_of_a_tree_sees_what_lies_before_it_and_its_own_branch() -> None:
+def test_columns_of_a_tree_see_their_branch() -> None:
     assert seen_slots(tree(3)) == [[[1, 2, 3], [1, 2, 3, 4], [1, 2, 3, 5]]]
 
 
@@ -104,7 +104,7 @@ def test_heads_of_a_group_share_a_mask() -> None:
 
 
 @pytest.mark.parametrize(("pending", "drafts", "masks"), [(1, 0, 0), (1, 3, 0), (2, 0, 2), (1, 1, 1), (3, 2, 4)])
-def test_a_group_of_masks_reads_its_prefix_and_itself(pending: int, drafts: int, masks: int) -> None:
+def test_masks_read_their_prefix_and_their_group(pending: int, drafts: int, masks: int) -> None:
     """Each column spelled out: the real tokens and drafts that it reads by depth, then the masks of its own group."""
     chain = list(range(1 - pending, drafts + 1))
     columns = [(-1, depth) for depth in chain]

@@ -67,7 +67,7 @@ def test_steps_and_their_end_are_made_there() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="threads are counted in /proc")
-def test_a_thread_lets_its_workers_go_and_can_go_on() -> None:
+def test_a_thread_can_let_its_workers_go() -> None:
     library = libgomp()
     assert library is not None, "torch for Linux brings libgomp"
 

@@ -109,7 +109,7 @@ def test_every_pass_of_every_batch_follows_the_rules(
     assert [record.index for record in records] == list(range(len(records)))
 
 
-def test_a_pass_reads_the_block_so_far_and_masks_and_a_commit_the_block() -> None:
+def test_passes_read_the_block_so_far() -> None:
     model = ScriptedModel([[5, 6, 7, 8, 9, 10, 12, 13, 14]])
     records = run(model, [[3, 4]], DecodingSettings(block_size=2, threshold=0.5, cache_block_size=4, max_new_tokens=9))
     assert [record.phase for record in records] == ["prefill", "decode", "decode", "commit"] + ["decode"] * 2 + [
@@ -131,7 +131,7 @@ def test_a_pass_reads_the_block_so_far_and_masks_and_a_commit_the_block() -> Non
     assert [part.accepted for record in records for part in record.rows] == [0, 2, 2, 0, 2, 2, 0, 1]
 
 
-def test_a_row_that_has_filled_its_block_waits_and_the_batch_pays() -> None:
+def test_a_row_that_filled_its_block_waits() -> None:
     def script(row: int, position: int, masks: int) -> tuple[int, float]:
         return 5 + position, (0.9 if row == 0 or masks == 0 else 0.2)
 
@@ -149,7 +149,7 @@ def test_a_row_that_has_filled_its_block_waits_and_the_batch_pays() -> None:
     assert [record.query_tokens for record in records[:5]] == [8, 3 + 3, 3 + 2, 3 + 1, 8]
 
 
-def test_a_row_that_ends_leaves_and_nobody_waits_for_it() -> None:
+def test_nobody_waits_for_a_row_that_ended() -> None:
     model = ScriptedModel([[5, 2], [5, 6, 7, 8, 9, 2], [5, 6, 7, 8, 9, 10, 2]])
     records = run(model, [[3], [4], [5]], DecodingSettings(threshold=None, cache_block_size=4))
     assert [[part.row for part in record.rows] for record in records][:3] == [[0, 1, 2], [0, 1, 2], [1, 2]]

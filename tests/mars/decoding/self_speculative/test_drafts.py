@@ -91,9 +91,7 @@ def test_phrases_are_drafts_that_need_no_mask(run: Run, reply: list[int], layout
 
 
 @pytest.mark.parametrize(("decoder", "options"), [("prompt_lookup", {}), ("self_speculative", {"layout": "tree"})])
-def test_what_copies_nothing_or_has_no_masks_takes_no_phrases(
-    wrong_at: Make, decoder: str, options: dict[str, str]
-) -> None:
+def test_phrases_need_copies_and_masks(wrong_at: Make, decoder: str, options: dict[str, str]) -> None:
     models = wrong_at(), wrong_at()
     models[0].phrases = Phrases({(token_id,): Next(20, 1.0, 99) for token_id in range(32)})
     settings = DecodingSettings(block_size=4, max_new_tokens=20, **options)

@@ -45,9 +45,7 @@ def test_a_block_without_a_draft_is_refused(run: Run, reply: list[int], block_si
     assert output_ids(run(ScriptedModel([reply]), [[3]], block_size=1, extra_proposal=True)) == reply
 
 
-def test_a_pass_without_drafts_is_judged_like_a_tree_of_roots(
-    run: Run, reply: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_pass_without_drafts_equals_one_of_roots(run: Run, reply: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     def records() -> list[ForwardPass]:
         return run(ScriptedModel([reply, reply[2:]], seconds_per_pass=0.5), [[3, 4], [5, 6, 7]], layout="auto")
 
@@ -64,7 +62,7 @@ def test_a_pass_without_drafts_is_judged_like_a_tree_of_roots(
     assert trees
 
 
-def test_methods_with_equal_settings_share_a_batch_whatever_their_engine(reply: list[int]) -> None:
+def test_methods_with_equal_settings_are_equal(reply: list[int]) -> None:
     model, other = ScriptedModel([reply]), ScriptedModel([reply])
     settings = DecodingSettings(block_size=4)
     assert method_of(model, settings) == method_of(other, settings)

@@ -24,9 +24,7 @@ def test_the_linear_window_is_root_drafts_masks(run: Run, reply: list[int]) -> N
     assert [call.keep for call in model.calls[:3]] == [0, 3, 5]
 
 
-def test_linear_rows_with_fewer_drafts_than_others_are_padded_on_the_left(
-    run: Run, unsure: Make, reply: list[int]
-) -> None:
+def test_linear_rows_with_fewer_drafts_are_padded(run: Run, unsure: Make, reply: list[int]) -> None:
     model = unsure((1.0, 0.9, 0.4), (1.0, 0.4), (1.0, 0.9, 0.9, 0.4))
     records = run(model, [[3, 4], [3, 4, 4], [3]], layout="linear", block_size=4)
     first, second = [call for call in model.calls if call.keep][:2]

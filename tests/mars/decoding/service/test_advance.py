@@ -40,7 +40,7 @@ def test_rows_are_counted_by_layout(model: ScriptedModel, usual: DecodingSetting
     assert [len(stream.ready()) for stream in streams] == [2, 2, 2]
 
 
-def test_an_error_is_for_the_reader_and_ends_its_stream(model: ScriptedModel, usual: DecodingSettings) -> None:
+def test_an_error_ends_the_stream_of_its_reader(model: ScriptedModel, usual: DecodingSettings) -> None:
     service = Service(model)
     stream = service.submit("autoregressive", [4, 5], usual)
     service.advance()
@@ -54,9 +54,7 @@ def test_an_error_is_for_the_reader_and_ends_its_stream(model: ScriptedModel, us
     assert stream.ready() == []
 
 
-def test_a_stream_that_leaves_has_ended_and_no_pass_is_made_for_it(
-    model: ScriptedModel, usual: DecodingSettings
-) -> None:
+def test_no_pass_is_made_for_who_left(model: ScriptedModel, usual: DecodingSettings) -> None:
     service = Service(model)
     stream = service.submit("autoregressive", [4, 5], usual)
     service.advance()

@@ -37,7 +37,7 @@ def failing(prompted: type[ScriptedModel]) -> ScriptedModel:
     return Failing()
 
 
-def test_an_error_reaches_everyone_in_the_pass_and_nobody_else(
+def test_an_error_reaches_those_in_the_pass(
     failing: ScriptedModel, alone: Run, usual: DecodingSettings, caplog: pytest.LogCaptureFixture
 ) -> None:
     service = Service(failing, places=2)
@@ -54,9 +54,7 @@ def test_an_error_reaches_everyone_in_the_pass_and_nobody_else(
     assert list(service.submit("autoregressive", [6], usual)) == alone("autoregressive", [6], usual)
 
 
-def test_an_error_in_reading_a_prompt_leaves_those_who_write_alone(
-    failing: ScriptedModel, alone: Run, usual: DecodingSettings
-) -> None:
+def test_an_error_in_a_prompt_spares_who_writes(failing: ScriptedModel, alone: Run, usual: DecodingSettings) -> None:
     service = Service(failing)
     writing = service.submit("sliding_window", [4, 3], usual)
     begun = [next(writing), next(writing)]
@@ -89,7 +87,7 @@ def test_an_error_before_the_pass_reaches_everyone(
     assert list(service.submit("autoregressive", [6], usual)) == alone("autoregressive", [6], usual)
 
 
-def test_an_interrupted_pass_is_an_error_for_the_others(
+def test_an_interrupted_pass_fails_the_others(
     failing: ScriptedModel, usual: DecodingSettings, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.CRITICAL)
@@ -131,7 +129,7 @@ def test_what_cannot_join_is_refused_at_the_call(
         service.submit(decoder, prompt, replace(usual, **options))
 
 
-def test_a_service_needs_a_place_and_a_reader_a_record(model: ScriptedModel, usual: DecodingSettings) -> None:
+def test_places_and_records_ahead_are_at_least_one(model: ScriptedModel, usual: DecodingSettings) -> None:
     with pytest.raises(ValueError, match="places must be >= 1, got 0"):
         Service(model, places=0)
     with pytest.raises(ValueError, match="ahead must be >= 1, got 0"):

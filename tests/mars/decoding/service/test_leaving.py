@@ -28,7 +28,7 @@ def leave_by_stopping(stream: Stream) -> None:
 
 
 @pytest.mark.parametrize("leave", [leave_by_closing, leave_by_stopping])
-def test_a_stream_that_leaves_takes_part_in_no_later_pass(
+def test_a_stream_that_left_takes_no_part(
     model: ScriptedModel, alone: Run, usual: DecodingSettings, leave: Callable[[Stream], None]
 ) -> None:
     service = Service(model)

@@ -35,7 +35,7 @@ def test_a_stream_nobody_reads_waits_for_its_reader(model: ScriptedModel, alone:
 
 @pytest.mark.parametrize("static", [False, True])
 @pytest.mark.parametrize("ahead", [1, 2])
-def test_a_row_that_may_not_run_ahead_waits_for_its_reader(
+def test_a_row_waits_for_its_reader(
     prompted: type[ScriptedModel], alone: Run, usual: DecodingSettings, ahead: int, static: bool
 ) -> None:
     service = Service(prompted(static_shapes=static))
@@ -48,7 +48,7 @@ def test_a_row_that_may_not_run_ahead_waits_for_its_reader(
     assert found + list(slow) == alone("sliding_window", [4, 5], usual, static)
 
 
-def test_readers_of_every_pace_get_what_they_get_alone(tiny: Checkpoint) -> None:
+def test_the_pace_of_readers_changes_no_record(tiny: Checkpoint) -> None:
     rhythms = {0: 1, 1: 2, 2: 3, 3: 5}
     kinds = ["sliding_window", "autoregressive", "self_speculative", "sliding_window"]
     settings = DecodingSettings(block_size=4, threshold=0.3, max_new_tokens=24, layout="quadratic")
@@ -67,9 +67,7 @@ def test_readers_of_every_pace_get_what_they_get_alone(tiny: Checkpoint) -> None
         assert list(stream) == []
 
 
-def test_a_threshold_acts_on_what_comes_after_the_records_that_wait(
-    model: ScriptedModel, usual: DecodingSettings
-) -> None:
+def test_a_threshold_acts_behind_the_records_that_wait(model: ScriptedModel, usual: DecodingSettings) -> None:
     service, control = Service(model), Control(None)
     slow = service.submit("sliding_window", [6, 6], usual, control, ahead=1)
     assert next(slow).phase == "prefill"
@@ -78,9 +76,7 @@ def test_a_threshold_acts_on_what_comes_after_the_records_that_wait(
     assert [record.rows[0].threshold for record in (next(slow), next(slow))] == [None, 0.0]
 
 
-def test_rows_that_rest_go_on_where_a_reader_waits_for_a_place(
-    model: ScriptedModel, alone: Run, usual: DecodingSettings
-) -> None:
+def test_rows_that_rest_go_on_for_who_waits(model: ScriptedModel, alone: Run, usual: DecodingSettings) -> None:
     service = Service(model, places=2)
     slow = [service.submit("sliding_window", [first, 5], usual, ahead=1) for first in (4, 5)]
     for stream in slow:

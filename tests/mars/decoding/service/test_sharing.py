@@ -25,7 +25,7 @@ def test_a_stream_is_what_its_decoder_yields_alone(model: ScriptedModel, alone: 
 
 
 @pytest.mark.parametrize("static", [False, True])
-def test_threads_in_parallel_get_exactly_what_they_get_alone(
+def test_threads_get_what_they_get_alone(
     prompted: type[ScriptedModel], alone: Run, usual: DecodingSettings, static: bool
 ) -> None:
     model = prompted(static_shapes=static)
@@ -60,7 +60,7 @@ def test_a_stream_says_whether_its_passes_were_shared(model: ScriptedModel, usua
     assert first.shared
 
 
-def test_a_newcomer_gets_its_first_token_within_a_few_passes(model: ScriptedModel, usual: DecodingSettings) -> None:
+def test_a_newcomer_writes_within_a_few_passes(model: ScriptedModel, usual: DecodingSettings) -> None:
     service = Service(model, places=4)
     running = [service.submit("autoregressive", [first] * 3, usual) for first in (10, 11, 12)]
     for stream in running:

@@ -17,7 +17,7 @@ Make = Callable[..., Any]
 DIFFUSION = DECODERS["block_diffusion"]
 
 
-def test_a_new_threshold_acts_from_the_next_pass_on() -> None:
+def test_a_new_threshold_acts_from_the_next_pass() -> None:
     control = Control(None)
     engine = Diffusing(ScriptedModel(lambda row, position, masks: (5, 0.6)), 4)
     stream = DIFFUSION(engine, [[3] * 4], DecodingSettings(block_size=4), control)
@@ -47,9 +47,7 @@ def test_stop_ends_the_run_before_the_next_call(engine_of: Make, passes: int) ->
         (2, None, ["cancelled", "cancelled"]),
     ],
 )
-def test_stop_during_a_pass_cancels_the_rows_that_did_not_finish_in_it(
-    call: int, threshold: float | None, reasons: list[str]
-) -> None:
+def test_stop_during_a_pass_cancels_unfinished_rows(call: int, threshold: float | None, reasons: list[str]) -> None:
     class Stopping(ScriptedModel):
         def record(self, call_: object) -> None:
             super().record(call_)  # type: ignore[arg-type]

@@ -31,7 +31,7 @@ def test_the_surest_position_is_filled_first(run: Run) -> None:
     assert [proposal.score for proposal in records[-1].rows[0].proposals] == pytest.approx(scores)
 
 
-def test_a_threshold_fills_all_that_meet_it_and_at_least_one(run: Run) -> None:
+def test_a_threshold_fills_what_meets_it_or_one(run: Run) -> None:
     scores = [0.4, 0.9, 0.3, 0.8]
     engine = Diffusing(ScriptedModel(lambda row, position, masks: (5 + position, scores[position % 4])), 4)
     run(engine, [[3] * 4], DecodingSettings(block_size=4, threshold=0.75, max_new_tokens=4))
@@ -51,7 +51,7 @@ def test_the_surest_is_that_of_the_lowest_entropy() -> None:
     assert not choose(scores, free & False, torch.zeros(1, dtype=torch.float64), "margin").any()
 
 
-def test_a_full_block_is_read_once_more_in_front_of_the_next(run: Run) -> None:
+def test_a_full_block_is_read_once_more(run: Run) -> None:
     engine = Diffusing(ScriptedModel([[5, 6, 7, 8, 9, 2]]), 2)
     records = run(engine, [[3, 4, 3]], DecodingSettings(block_size=2, threshold=0.5, max_new_tokens=9))
     assert [call.ids[0] for call in engine.model.calls] == [

@@ -122,7 +122,7 @@ def test_every_pass_of_every_batch_follows_the_rules(
     assert [record.index for record in records] == list(range(len(records)))
 
 
-def test_long_prompts_are_read_in_chunks_of_whole_blocks(engine_of: Make, run: Run) -> None:
+def test_long_prompts_are_read_in_whole_blocks(engine_of: Make, run: Run) -> None:
     prompts = [[4 + number % 7 for number in range(length)] for length in (700, 4, 1)]
     options = DecodingSettings(block_size=3, threshold=0.5, max_new_tokens=7)
     records = run(engine_of(Chance(2), 3), prompts, options)

@@ -16,7 +16,7 @@ from mars.scripted import ScriptedModel
 Make = Callable[..., Any]
 
 
-def test_a_new_threshold_acts_on_the_continuation_from_the_next_pass_on() -> None:
+def test_a_new_threshold_acts_on_the_continuation() -> None:
     control = Control(0.5)
     pair = Pair(ScriptedModel(lambda row, position, masks: (5, 0.6)), ScriptedModel([[4] * 30], mask_token_id=None))
     options = DecodingSettings(draft_tokens=1, block_size=3, continuation=True, max_new_tokens=20)

@@ -18,7 +18,7 @@ Run = Callable[..., list[ForwardPass]]
 Make = Callable[..., Any]
 
 
-def test_a_draft_that_agrees_gains_k_plus_one_tokens_a_pass(run: Run) -> None:
+def test_a_draft_that_agrees_gains_all_its_tokens(run: Run) -> None:
     target = ScriptedModel([[5, 6, 7, 8, 9, 10, 12, 2]])
     draft = ScriptedModel([[5, 6, 7, 8, 9, 10, 12, 2]], mask_token_id=None, seconds_per_pass=0.25)
     records = run(Pair(target, draft), [[3, 4]])
@@ -50,7 +50,7 @@ def test_a_mars_draft_needs_fewer_passes(run: Run) -> None:
     assert {part.threshold for record in records for part in record.rows if record.phase == "verify"} == {None}
 
 
-def test_a_row_with_all_its_drafts_waits_for_the_others(run: Run, usual: DecodingSettings) -> None:
+def test_a_row_that_has_its_drafts_waits(run: Run, usual: DecodingSettings) -> None:
     draft = ScriptedModel(lambda row, position, masks: (5, 0.9 if row == 0 or masks == 0 else 0.3))
     target = ScriptedModel(lambda row, position, masks: (5, 0.9))
     records = run(Pair(target, draft), [[3], [4]], replace(usual, max_new_tokens=4))

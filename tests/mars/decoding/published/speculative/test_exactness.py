@@ -23,9 +23,7 @@ Make = Callable[..., Any]
 PROMPTS = [[4, 5, 6], [7], [8, 9, 10, 4, 5]]
 
 
-def test_a_mask_that_the_target_wrote_is_no_mask_to_the_draft(
-    model_of: Make, run: Run, usual: DecodingSettings
-) -> None:
+def test_masks_that_the_target_wrote_are_tokens(model_of: Make, run: Run, usual: DecodingSettings) -> None:
     """Without trained masks the target may sample the token that the draft takes for one."""
 
     def answer(tokens: tuple[int, ...], masks: int) -> tuple[int, float]:
@@ -78,7 +76,7 @@ def engines(model: PreTrainedModel, graphs: bool) -> tuple[ModelEngine, list[Mod
 
 
 @pytest.mark.parametrize("graphs", [False, True])
-def test_a_real_continuation_is_the_same_with_and_without_cache(tiny_model: PreTrainedModel, graphs: bool) -> None:
+def test_a_real_continuation_needs_no_cache(tiny_model: PreTrainedModel, graphs: bool) -> None:
     target, drafts = engines(tiny_model, graphs)
     settings = DecodingSettings(draft_tokens=3, block_size=4, threshold=0.2, max_new_tokens=24, continuation=True)
     prompts = [[9, 10, 11, 12, 13], [14], [15] * 30]

@@ -85,7 +85,7 @@ def test_the_text_is_the_targets_own(
     draft_masks=st.booleans(),
     continuation=st.booleans(),
 )
-def test_a_batch_gives_each_row_what_it_gets_alone(
+def test_company_changes_no_row(
     pair_of: Make,
     run: Run,
     seed: int,

@@ -1,0 +1,226 @@
+"""Every backend against torch's, and that one against the modules: one model, one adapter, the same windows for all."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from transformers import PreTrainedModel, Qwen2Config, Qwen2ForCausalLM
+
+from mars.engine import backends, gated
+from mars.engine.adapter import LINEARS, Adapter, HeadWeights, LowRank, linear_of
+from mars.engine.backends.torch_backend import TorchBackend
+from mars.engine.gated import Pairs
+from mars.engine.graphs import Runner
+from mars.engine.memory import Memory, Model
+from mars.engine.network import Network
+from mars.engine.transformer import Transformer
+from mars.engine.window import Window, merge, verification_tree
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+ON_GPU = torch.cuda.is_available()
+MASK = 61
+SLOTS = 65  # what invariant passes read at least
+CONFIG = Qwen2Config(
+    vocab_size=MASK,
+    hidden_size=64,
+    intermediate_size=96,
+    num_hidden_layers=2,
+    num_attention_heads=4,
+    num_key_value_heads=2,
+    max_position_embeddings=128,
+    initializer_range=0.2,
+)
+GPU = [pytest.mark.gpu] if ON_GPU else []
+BACKENDS = pytest.mark.parametrize(
+    "backend",
+    [
+        "torch",
+        *(pytest.param(name, marks=GPU) for name in ("cuda", "cuda in bfloat16")),
+        *("cpu", "cpu, AVX512", "cpu, AVX2"),
+    ],
+)
+ADAPTERS: dict[str, tuple[int, Sequence[str]]] = {
+    "no adapter": (0, ()),
+    "all layers": (2, tuple(LINEARS)),
+    "some layers": (1, ("v_proj", "o_proj", "up_proj")),
+}
+
+
+def model_of(dtype: torch.dtype) -> PreTrainedModel:
+    torch.manual_seed(0)
+    model = Qwen2ForCausalLM(CONFIG).eval()
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "norm" in name or name.endswith("bias"):  # they start as ones and zeros, which would hide them
+                parameter.add_(torch.randn_like(parameter), alpha=0.3)
+    return model.to(dtype)
+
+
+def adapter_of(model: PreTrainedModel, layers: int, names: Sequence[str]) -> Adapter:
+    torch.manual_seed(1)
+    pairs = []
+    for layer in model.base_model.layers[:layers]:
+        linears = {name: linear_of(layer, name) for name in names}
+        shapes = {name: (linear.in_features, linear.out_features) for name, linear in linears.items()}
+        pairs.append(
+            {name: LowRank(torch.randn(5, i) / 8, torch.randn(o, 5) / 8, 2.0) for name, (i, o) in shapes.items()}
+        )
+    head = HeadWeights(torch.randn(8, 128), torch.randn(64, 8))
+    return Adapter(name="tiny", layers=tuple(pairs), mask_embeddings=torch.randn(3, 64) / 4, head=head)
+
+
+def windows() -> dict[str, Window]:
+    """Windows behind four slots, whose keys and values are made up."""
+
+    def chain(ids: list[int], start: int, keep: int, masks: int | None) -> Window:
+        slots = torch.arange(start, start + len(ids))[None]
+        return Window(ids_RQ=torch.tensor([ids]), slots_RQ=slots, extent=start + len(ids), keep=keep, masks=masks)
+
+    line, short = chain([5, 6, MASK, MASK, MASK], 5, 5, 3), chain([7, MASK, MASK], 5, 3, 2)
+    depths_Q, sees_QQ = verification_tree(1, (2, 0, 3))
+    tree = chain([5, 6, 7, *[MASK] * 5], 5, 8, 5)
+    return {
+        "one column": chain([5], 6, 1, 0),
+        "line": line,
+        "last columns": replace(line, keep=4),
+        "second row": replace(line, first=1),
+        "tree": replace(tree, sees_RQQ=sees_QQ[None], positions_RQ=4 + depths_Q[None]),
+        "rows": merge([([0], replace(line, keep=2)), ([1], replace(line, keep=2))]),
+        "padded rows": merge([([0], replace(line, keep=3)), ([1], short)]),
+        "a prompt": replace(merge([([0], chain([5, 6, 8, 9], 5, 0, 0)), ([1], chain([3], 5, 0, 0))]), keep=0),
+    }
+
+
+def kept(window: Window, x_RQ: torch.Tensor) -> torch.Tensor:
+    """Of the columns that predict, bool or any others."""
+    return x_RQ[:, window.columns - window.keep :]
+
+
+def read(model: Model, window: Window, *, static: bool) -> list[torch.Tensor]:
+    """The logits of columns that are no padding, what is in the cache then, and the states that a head reads."""
+    memory = Memory(model, 2, SLOTS)
+    memory._tensor.copy_(torch.randn(memory._tensor.shape, generator=torch.Generator().manual_seed(2)))
+    with torch.inference_mode():
+        logits_RWV = memory.forward(window, static=static)
+    real_RW = kept(window, window.slots_RQ != 0)
+    states = [] if memory.states is None else [memory.states[real_RW]]
+    return [logits_RWV[real_RW], memory._tensor[:, :, :, 1:], *states]
+
+
+def on_device(window: Window, device: torch.device) -> Window:
+    moved = {name: getattr(window, name) for name in ("ids_RQ", "slots_RQ", "positions_RQ", "sees_RQQ")}
+    return replace(window, **{name: each.to(device) for name, each in moved.items() if each is not None})
+
+
+def near(found: torch.Tensor, expected: torch.Tensor, model: PreTrainedModel) -> bool:
+    """Triton's interpreter cuts a number off where a GPU rounds it."""
+    within = 1e-4 if model.dtype == torch.float32 else 0.08
+    return bool((found.float() - expected.float()).norm() <= within * expected.float().norm())
+
+
+@pytest.mark.parametrize("window", windows())
+@pytest.mark.parametrize("adapter", ADAPTERS)
+@BACKENDS
+def test_a_backend_reads_what_torch_reads(
+    backend: str, adapter: str, window: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Triton's kernels run in its interpreter where there is no GPU."""
+    chosen, model = chosen_of(backend, monkeypatch)
+    asked = on_device(windows()[window], model.device)
+    asked = plain(asked) if adapter == "no adapter" else asked
+    found, expected = (
+        read(network_of(model, adapter, each, monkeypatch), asked, static="cuda" in backend and each is chosen)
+        for each in (chosen, Transformer if backend == "torch" else TorchBackend)
+    )
+    for one, other in zip(found, expected, strict=False):
+        assert one.shape == other.shape
+        assert near(one, other, model)
+
+
+@pytest.mark.parametrize("window", ["line", "tree"])
+@BACKENDS
+def test_real_tokens_keep_the_bits_of_the_base(backend: str, window: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exact decoding writes AR's texts where it multiplies as AR does."""
+    chosen, model = chosen_of(backend, monkeypatch)
+    asked = on_device(windows()[window], model.device)
+    found, expected = (
+        read(network_of(model, adapter, chosen, monkeypatch), each, static="cuda" in backend)[0]
+        for adapter, each in (("all layers", asked), ("no adapter", plain(asked)))
+    )
+    real_N = kept(asked, asked.ids_RQ)[0] < MASK
+    assert torch.equal(found[real_N], expected[real_N])
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not ON_GPU, reason="needs a CUDA device")
+@pytest.mark.parametrize("backend", ["cuda", "cuda in bfloat16"])
+@torch.inference_mode()
+def test_replayed_passes_equal_those_of_torch(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Windows at later and later slots of one shape: all but the first few are replayed from a graph."""
+    chosen, model = chosen_of(backend, monkeypatch)
+    of_torch, of_cuda = (
+        Memory(network_of(model, "all layers", each, monkeypatch), 2, SLOTS) for each in (TorchBackend, chosen)
+    )
+    runner = Runner(of_cuda, capture=True)
+    shapes = [on_device(each, model.device) for each in windows().values() if each.keep and not each.first]
+    for _ in range(2):
+        for memory in (of_torch, of_cuda):
+            memory.clear()
+        for step in range(8):
+            for asked in shapes:
+                later = asked.slots_RQ + step * (asked.slots_RQ > 0)
+                places = None if asked.positions_RQ is None else asked.positions_RQ + step
+                moved = replace(asked, slots_RQ=later, positions_RQ=places, extent=asked.extent + step)
+                real_RW = kept(moved, moved.slots_RQ != 0)
+                assert near(runner.forward(moved)[real_RW], of_torch.forward(moved)[real_RW], model)
+    assert runner._replays
+    assert runner._capture
+
+
+def test_the_backend_is_chosen_by_device_and_type() -> None:
+    assert backends.choose(torch.device("cpu"), torch.float32, invariant=False) is TorchBackend
+    if ON_GPU:
+        kinds = [backends.choose(torch.device("cuda"), dtype, invariant=False) for dtype in (torch.half, torch.double)]
+        assert [kind.__name__ for kind in kinds] == ["CudaBackend", "TorchBackend"]
+
+
+def plain(window: Window) -> Window:
+    """Tokens in the place of masks."""
+    return replace(window, ids_RQ=window.ids_RQ.clamp_max(MASK - 1), masks=None)
+
+
+def chosen_of(backend: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, PreTrainedModel]:
+    """The backend, and the model in a type and on a device that it is for."""
+    coarse = model_of(torch.bfloat16)
+    if backend == "torch":
+        return TorchBackend, model_of(torch.float32)
+    if "cuda" in backend:
+        pytest.importorskip("mars.engine.backends.cuda.kernels", exc_type=ImportError)
+        # On a GPU B A is one product.
+        monkeypatch.setattr(gated, "Pairs", lambda *arguments, joined: Pairs(*arguments, joined=True))
+        model = coarse if "bfloat16" in backend else model_of(torch.float32)
+        chosen = pytest.importorskip("mars.engine.backends.cuda.backend").CudaBackend
+        return chosen, model.to("cuda" if ON_GPU else "cpu")
+    cpu, tiles = (pytest.importorskip(f"mars.engine.backends.cpu.{name}") for name in ("backend", "tiles"))
+    usual = tiles.kind_of_products()
+    monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", {"cpu, AVX512": "AVX512_CORE_BF16", "cpu, AVX2": "AVX2"}.get(backend, ""))
+    if usual is None or (backend != "cpu" and tiles.kind_of_products() is usual):
+        pytest.skip("this CPU has no such instructions, or no better ones")
+    return cpu.CpuBackend, coarse
+
+
+def network_of(model: PreTrainedModel, adapter: str, chosen: Any, monkeypatch: pytest.MonkeyPatch) -> Model:
+    """The model on this backend, or on its modules; weights are its own, as a backend may lay them out anew."""
+    own = copy.deepcopy(model)
+    if chosen is Transformer:
+        reader: Any = Transformer(own)
+    else:
+        monkeypatch.setattr(backends, "choose", lambda device, dtype, *, invariant: chosen)
+        reader = Network(own, steady=chosen.invariant)
+    return reader if adapter == "no adapter" else reader.adapted(adapter_of(model, *ADAPTERS[adapter]))
