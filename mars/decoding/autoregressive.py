@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch
-
 from mars.config import DecodingSettings
-from mars.decoding.method import AcceptResult, Batch, Method
+from mars.decoding.method import Method
 from mars.engine import Engine
 
 
@@ -21,9 +19,6 @@ class Autoregressive(Method):
     @property
     def lookahead(self) -> int:
         return 1
-
-    def judge(self, batch: Batch, logits_RWV: torch.Tensor) -> AcceptResult:
-        return AcceptResult(self.read(batch, logits_RWV), torch.ones_like(batch.length_R))
 
 
 def method_of(engine: Engine, settings: DecodingSettings) -> Autoregressive:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import repeat
 from typing import ClassVar
 
@@ -69,9 +69,8 @@ class Jacobi(Method):
         yield from repeat("random", drafts - row.drafted)
 
     def judge(self, batch: Batch, logits_RWV: torch.Tensor) -> AcceptResult:
-        proposals, width = self.read(batch, logits_RWV), logits_RWV.shape[1]
-        accepted_R = batch.matched(proposals.ids_RW, batch.behind(width - 1))
-        return AcceptResult(proposals, accepted_R, drafts_R=width - accepted_R)
+        result = super().judge(batch, logits_RWV)
+        return replace(result, drafts_R=logits_RWV.shape[1] - result.accepted_R)
 
 
 def method_of(engine: Engine, settings: DecodingSettings) -> Jacobi:

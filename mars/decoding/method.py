@@ -312,9 +312,14 @@ class Method(ABC):
         """The window that the next pass forwards: that of the plans."""
         return tree_window(batch, *self.shape(batch), self.mask_token_id)
 
-    @abstractmethod
+    def drafts_of(self, batch: Batch) -> torch.Tensor:
+        """The drafts that the window reads [R, K]; -1 where there is none."""
+        return batch.behind(self.shape(batch)[0])
+
     def judge(self, batch: Batch, logits_RWV: torch.Tensor) -> AcceptResult:
-        """Accept from the predictions of this window's last columns."""
+        """Accept from the predictions of this window's last columns: drafts that are right, and the token behind."""
+        proposals = self.read(batch, logits_RWV)
+        return AcceptResult(proposals, batch.matched(proposals.ids_RW, self.drafts_of(batch)))
 
     @property
     def hides_refused(self) -> bool:

@@ -54,8 +54,6 @@ class SlidingWindow(Method):
 
     def judge(self, batch: Batch, logits_RWV: torch.Tensor) -> AcceptResult:
         proposals = self.read_chain(batch, logits_RWV, logits_RWV.shape[1] - 1)
-        if logits_RWV.shape[1] == 1:
-            return AcceptResult(proposals, torch.ones_like(batch.length_R))
         return AcceptResult(proposals, batch.met(proposals.ids_RW, proposals.scores_RW, self.score))
 
     def layout_name(self, row: Row) -> str:

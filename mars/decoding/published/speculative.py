@@ -34,7 +34,6 @@ from typing import ClassVar
 
 import torch
 
-from mars.acceptance import Read
 from mars.config import DecodingSettings
 from mars.control import Control
 from mars.decoding import autoregressive, sliding_window
@@ -91,19 +90,11 @@ class Verify(Method):
     def reads(self, row: Row, drafts: int) -> Iterable[Reads]:
         return repeat("draft", _drafted(row))
 
-    def judge(self, batch: Batch, logits_RWV: torch.Tensor) -> AcceptResult:
-        proposals = self.read(batch, logits_RWV)
-        return AcceptResult(proposals, self.verified(batch, proposals))
-
-    def verified(self, batch: Batch, proposals: Read) -> torch.Tensor:
-        """The number of tokens [R] that are the target's own: the drafts that are right, and one more.
-
-        The first K + 1 proposals are those of the chain.
-        """
-        drafts_RK = batch.behind(self.shape(batch)[0])
+    def drafts_of(self, batch: Batch) -> torch.Tensor:
+        drafts_RK = super().drafts_of(batch)
         drafted_R1 = torch.tensor([_drafted(row) for row in batch.rows], device=drafts_RK.device)[:, None]
         absent_RK = torch.arange(drafts_RK.shape[1], device=drafts_RK.device) >= drafted_R1
-        return batch.matched(proposals.ids_RW, drafts_RK.masked_fill(absent_RK, -1))
+        return drafts_RK.masked_fill(absent_RK, -1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,11 +115,10 @@ class VerifyAndContinue(Verify):
 
     def judge(self, batch: Batch, logits_RWV: torch.Tensor) -> AcceptResult:
         drafts, masks = self.shape(batch)
-        chain = self.read(batch, logits_RWV[:, : drafts + 1])
-        verified_R = self.verified(batch, chain)
+        verified = super().judge(batch, logits_RWV[:, : drafts + 1])
         if not masks:
-            return AcceptResult(chain, verified_R)
-        last_R = verified_R - 1
+            return verified
+        chain, last_R = verified.read, verified.accepted_R - 1
         right_R1 = last_R[:, None]
         path = self.read_path(batch, logits_RWV, group_of(last_R, drafts, masks), chain, last_R)
         columns_W = torch.arange(drafts + 1 + masks, device=logits_RWV.device)
