@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 import torch
 from torch.nn import functional
@@ -16,8 +16,20 @@ from torch.nn import functional
 from mars.decoding.trees import Plan
 from mars.engine.window import Window, verification_tree
 
-if TYPE_CHECKING:
-    from mars.decoding.method import Batch
+
+class Batch(Protocol):
+    """What a window asks of `mars.decoding.method.Batch`."""
+
+    rows: list[Any]
+    tokens_RK: torch.Tensor
+    length_R: torch.Tensor
+    pending_R: torch.Tensor
+    pending: int
+    static: bool
+
+    @property
+    def extent(self) -> int:
+        """1 + the furthest slot that holds a known token of any row."""
 
 
 def window_of(batch: Batch, extra: int, shift_R: torch.Tensor | None = None) -> Window:
