@@ -1,14 +1,7 @@
 """Jacobi decoding (arXiv 2604.07023, appendix C): guess the next tokens, and let each pass put its predictions there.
 
-No training and no masks: any checkpoint will do. A pass reads the last real token (the root) and K guesses behind it.
-The prediction at each column replaces the guess after it. Guesses that equal the prediction before them are accepted,
-with the prediction behind the last of them: that is the text of `autoregressive`, also under sampling, since noise
-belongs to the seed and the position (mars/sampling.py).
-
-Guesses at the end, where no pass has predicted yet, are pseudo-random tokens that depend on the seed and the position
-alone, never a stop token or the mask token.
-
-Shapes: K guesses, W = K + 1 proposals, V vocabulary.
+A pass reads the last real token (the root) and K guesses; those that equal the prediction before them are right. The
+others give way to the predictions, and behind these stand guesses that depend on the seed and the position alone.
 """
 
 from __future__ import annotations

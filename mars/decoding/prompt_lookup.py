@@ -1,12 +1,6 @@
 """Prompt lookup decoding: drafts are copies of what followed the same tokens before; the model verifies them.
 
-No training and no masks: any checkpoint will do. A pass reads the last real token (the root) and up to K drafts, found
-in prompt and response (mars/decoding/trees.py), and accepts those that the model predicts itself, with the prediction
-behind the last of them: the text of `autoregressive`, also under sampling, since noise belongs to the seed and the
-position (mars/sampling.py). Drafts go on as long as copies behind such a match are usually right often enough to pay
-for their columns (mars/decoding/trees.py): where nothing repeats, a pass is one of `autoregressive`.
-
-Shapes: R rows, D drafts, Q columns, W = D + 1 proposals, V vocabulary.
+Copies and what they are worth: mars/decoding/trees.py. Shapes: R rows, D drafts, W = D + 1 proposals, V vocabulary.
 """
 
 from __future__ import annotations

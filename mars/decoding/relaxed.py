@@ -1,16 +1,6 @@
 """Relaxed verification: drafts as in exact decoding, and τ decides how near the model's own token a draft must be.
 
-At each draft the model, which has read all before it, has a probability for every token. Exact decoding keeps the draft
-if it is the most probable one; here it stays if it has at least τ times the probability of that one:
-
-    p(draft) ≥ τ · max p
-
-With τ = 1 only ties differ from exact decoding, without a threshold nothing does. The columns of a pass are those of
-exact decoding, and gain more tokens. A mask's own confidence, by which sliding windows accept, does not matter here:
-the model that has read the text before judges the draft, and a token costs at most log 1/τ nats of likelihood.
-A stop token must be the most probable one, or answers would end early (docs/log.md).
-(Min-p sampling, arXiv 2407.01082, draws from the tokens within the same bound.)
-
+It stays if p(draft) ≥ τ · max p. A stop token must be the most probable one, or answers would end early (docs/log.md).
 Shapes: as in mars/decoding/self_speculative.py.
 """
 

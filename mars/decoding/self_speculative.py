@@ -1,21 +1,12 @@
 """Exact multi-token decoding: the masks' proposals are drafts, and the next pass verifies them with the same model.
 
-A pass reads the last real token (the root) and K drafts after it. The prediction at the root is the token of one-token
-mode; as long as a draft equals the prediction before it, the next prediction is one-token mode's too. So the
-text is that of `autoregressive` on the same checkpoint, and no threshold is involved. New drafts come from masks:
+The prediction at the root, the last real token, is that of one-token mode; as long as a draft equals the prediction
+before it, the next prediction is one-token mode's too. New drafts come from masks:
 
-    linear      root  d1 … dj  m1 … mK                       j + K + 1 columns, causal, j at most K
-    quadratic   root  d1 … dK  m1 … mK  m1 … mK  …  m1 … mK  (K + 1)² columns, one group behind each of K + 1 prefixes
+    linear      root  d1 … dj  m1 … mK                       only sure drafts, and none after a wrong one
+    quadratic   root  d1 … dK  m1 … mK  m1 … mK  …  m1 … mK  one group behind each of K + 1 prefixes
     tree        root  d1 … dj  m1 … ma  m1 … mb  …           only the drafts and masks that pay (mars/decoding/trees.py)
     lookup      the same, with drafts that may be copies of what followed the same tokens before
-
-In the quadratic layout one group of masks has read exactly the accepted tokens, so there are always K drafts. After a
-wrong draft in the linear layout the masks have read that draft, and the next pass has no draft to verify. Therefore
-it takes only drafts that are sure enough (`sure`), with the masks right behind them. A tree has the groups of
-the quadratic layout, longer behind likelier prefixes; each row of a pass has its own tree.
-
-Sampling is exact too: noise belongs to the seed and the position (mars/sampling.py), so that a draft and the token that
-one-token mode samples there are drawn alike, and the draft is accepted when they are equal.
 
 Shapes: R rows, Q columns, D = K drafts, W proposals, V vocabulary.
 """

@@ -1,26 +1,18 @@
 """The columns of a pass of exact decoding: layouts, which say how many there are, and plans, made for each row.
 
-Wider windows gain more tokens and cost more time; how much more depends on the device and on the rows that share it.
-With layout `auto` that is measured while text is written (mars/decoding/policy.py).
-
-A plan has drafts to verify and masks, each that gains more tokens than it costs. A square of masks (the quadratic
-layout) spends as many columns behind a prefix that is hardly ever the accepted one as behind the likely one. Here every
-column has a price λ, in tokens, and is there if it is expected to gain that much. With q_i the probability that draft i
-is right if those before it are, and s_k that the first k masks of a group are:
+Every column has a price λ, in tokens, and is there if it is expected to gain that much. With q_i the probability that
+draft i is right if those before it are, and s_k that the first k masks of a group are:
 
     P_j = q_1 … q_j                  draft j is reached and right: it is verified while P_j ≥ λ
     π_j = P_j (1 - q_{j+1})          exactly j drafts are right (π_D = P_D for the last)
     π_j (s_k - λ) ≥ λ                mask k behind prefix j: a draft of the next pass, which pays for its column there
 
-A draft is a mask's proposal, a copy of what followed the same tokens before, or a phrase (mars/phrases.py). The
-likeliest is taken, and the next draft follows it. q_i comes from the score of the proposal, the length of the match, or
-how often the phrase was seen, calibrated by how often drafts of that kind were right; s_k is a running mean over the
-masks' proposals.
+A draft is a mask's proposal, a copy of what followed the same tokens before, or a phrase (mars/phrases.py): the
+likeliest. q_i comes from the score of the proposal, the length of the match, or how often the phrase was seen,
+calibrated by how often drafts of that kind were right; s_k is a running mean over the masks' proposals.
 
-Copies are those of prompt lookup (Saxena 2023). The last `LONGEST` tokens, or as many of them as occurred before, are
-looked up in prompt and response; the token behind their latest occurrence is the draft. If a draft is right, the one
-after it probably is too: every token that matches makes the next one surer. Tokens of the chat template, which no
-answer holds, are read and never copied.
+Copies are those of prompt lookup (Saxena 2023): the last `LONGEST` tokens, or as many of them as occurred before, are
+looked up in prompt and response; the token behind their latest occurrence is the draft.
 
 Layouts and plans change the number of passes, never the text. No torch here, and no model is asked.
 """

@@ -1,15 +1,8 @@
 """Block-cached decoding (arXiv 2604.07023, section 4.5): the paper's decoder for batches, here for comparison.
 
-The cache grows by whole cache blocks of `cache_block_size` tokens, C, counted from the start of the response; C need
-not be a multiple of the block size B. Inside a cache block nothing accepted stays in the cache: every pass reads
-
-    the accepted tokens of this cache block so far, then B - 1 masks
-
-against the cached prefix, and computes those tokens once more. (The first pass of a block reads the token before it,
-whose prediction is the first proposal.) Acceptance is that of `sliding_window`, but no window reaches past the end of
-its cache block. A row that has filled the block waits, and the batch pays for it: it stays part of each pass, without
-being recorded. When all rows have filled the block or ended, one more pass ("commit") reads its C tokens into the
-cache.
+The cache grows by whole cache blocks of C tokens, counted from the start of the response. Every pass reads the tokens
+of the present block so far and masks behind them; a row that has filled its block waits. When all have, one more pass
+("commit") reads the C tokens into the cache. The first pass of a block reads the token before it.
 """
 
 from __future__ import annotations

@@ -1,17 +1,9 @@
 """Block diffusion (BD3-LM, arXiv 2503.09573), the baseline of the paper: it fills a block in any order.
 
-Blocks of B positions lie on the grid of the whole sequence, prompt included, as in training: the first one may hold the
-end of the prompt. Columns see all of their own block, in both directions, and the blocks before it. A pass reads
-
-    the current block: what is filled of it, and masks
-
-against the cached blocks and fills masks, each by the prediction at its own position: the surest one, and with a
-threshold all whose scores meet it. The pass that fills the last mask of a row's block accepts its tokens. The cached
-keys and values of a full block were computed while it still had masks, so the first pass of the next block reads it
-once more, in front.
-
-All these passes are recorded as "denoise", with the block as it is then. Rows wait for each other at the ends of
-blocks: one whose block is full rides along and is not recorded.
+Blocks of B positions lie on the grid of the whole sequence, prompt included, as in training. A pass reads what is
+filled of the present block, and masks, against the cached blocks; it fills the surest mask and, with a threshold, all
+that meet it. The pass that fills the last one accepts the block. Its cached keys and values were computed while it
+still had masks, so the first pass of the next block reads it once more, in front. Rows wait for each other there.
 
 Shapes: R rows, B columns of a block, Q columns of a window, V vocabulary, K slots.
 """

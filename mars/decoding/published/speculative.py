@@ -1,25 +1,12 @@
 """Speculative decoding with a draft model (arXiv 2604.07023, section 4.6).
 
-The draft writes K tokens; the target reads them in one pass and accepts those that it would have written, and one token
-of its own after them. A draft without masks writes one token a pass; a MARS draft writes by sliding window at the
-threshold, until every row has K drafts or has drafted a stop token. Each model keeps its own cache, in which later
-tokens overwrite those that were not accepted: nothing is copied.
-
-Sampling keeps the target's distribution by construction. A token is the largest of logits / temperature plus noise,
-and the noise belongs to the seed and the position (mars/sampling.py). The target's token at a position is therefore
-drawn as without a draft, and a draft is accepted when it is that token; it often is, since the draft draws with the
-same noise. Rejection sampling, as in the paper, reaches the same distribution, but its text depends on the draft: here
-the same seed gives the text of `autoregressive` whatever the draft. The price is a few acceptances: where the two
-distributions differ by d in total variation, rejection sampling accepts with probability 1 - d, shared noise with at
-least (1 - d) / (1 + d).
-
-With `continuation` a MARS target goes on after its own token: B - 1 masks behind each prefix of the drafts (B with
-`extra_proposal`), and the proposals of the group behind the accepted drafts are accepted while they meet the
-threshold. Then the text is no longer the target's own. A pass of the target reads
+The draft writes K tokens, the target reads them in one pass and accepts those that it would have written, and one of
+its own. Noise of sampling belongs to the seed and the position (mars/sampling.py), so the target's tokens are those
+without a draft; where the two distributions differ by d in total variation, a draft is accepted with a chance of at
+least (1 - d) / (1 + d), by rejection sampling with 1 - d. With `continuation` the target has M masks behind each prefix
+of the drafts:
 
     root  d1 … dK  [m1 … mM  m1 … mM  …  m1 … mM]
-
-with the groups of masks, one behind each of the K + 1 prefixes, only where there is a continuation.
 
 Shapes: R rows, K drafts, M masks a group, W proposals a row, V vocabulary.
 """
