@@ -34,7 +34,6 @@ from mars.decoding.trees import (
     Expectation,
     Layout,
     Plan,
-    columns_of,
 )
 from mars.decoding.windows import drafts_of, group_of, planned_window, window_of
 from mars.engine import Engine
@@ -90,9 +89,11 @@ class SelfSpeculative(Method):
 
     @property
     def lookahead(self) -> int:
-        widest = columns_of("quadratic" if self.layout is None else self.layout, self.drafts)
+        square = (self.drafts + 1) ** 2
         if self.planned:
-            widest = max(widest, MOST_COLUMNS + self.drafts)
+            widest = max(MOST_COLUMNS + self.drafts, square if self.layout is None else 0)
+        else:
+            widest = {"none": 1, "linear": 2 * self.drafts + 1}.get(self.layout or "quadratic", square)
         return widest + 1
 
     def begin(self, row: Row, tokens_K: torch.Tensor) -> None:

@@ -58,13 +58,6 @@ LONGEST = 4  # tokens that are looked up for a copy
 COMPARED = 16  # tokens that the length of a match counts at most
 
 
-def columns_of(layout: Layout, drafts: int) -> int:
-    """The most columns of a pass whose rows have one pending token, Q; K is `drafts`."""
-    square = (drafts + 1) ** 2
-    found = {"none": 1, "quadratic": square, "tree": min(square, MOST_COLUMNS), "lookup": MOST_COLUMNS}
-    return found.get(layout, 2 * drafts + 1)
-
-
 class Copies:
     """The tokens of a row so far, and where each run of up to `LONGEST` of them last continued, except with `never`."""
 

@@ -14,7 +14,7 @@ from mars.config import DecodingSettings
 from mars.control import Control
 from mars.decoding import DECODERS, METHODS
 from mars.decoding.method import Row
-from mars.decoding.policy import AGAIN, PATIENCE, PassTimes, Policy
+from mars.decoding.policy import AGAIN, PATIENCE, PassTimes, Policy, size_of
 from mars.metrics import Tally, output_ids
 from mars.scripted import ScriptedModel
 
@@ -84,6 +84,12 @@ def test_times_are_joined_by_lines() -> None:
     assert times.seconds(6, masked=True) == 3.0, "until masks are timed they cost nothing"
     assert times.slope(4, masked=False) == pytest.approx(0.5)
     assert (times.knows(2), times.knows(100)) == (True, False)
+
+
+def test_sizes_that_are_timed_together() -> None:
+    """Each number of columns up to 8, then in steps of at most a quarter, rounded up."""
+    assert [size_of(columns) for columns in range(1, 13)] == [1, 2, 3, 4, 5, 6, 7, 8, 10, 10, 12, 12]
+    assert all(columns <= size_of(columns) < 1.25 * columns for columns in range(1, 2000))
 
 
 def test_interruptions_hardly_count() -> None:

@@ -76,12 +76,12 @@ def test_passes_of_static_shapes_equal_plain_ones(network: Network) -> None:
 
 
 def test_the_bucket_of_a_window() -> None:
-    assert bucket_of(window([7, 6, 8], 4, 1), rows=8, slots=100) == Bucket(
-        rows=4, columns=4, keep=1, extent=100, placed=False, tree=False, masks=None
-    )
-    assert bucket_of(tree([7, 6, 8]), rows=3, slots=40) == Bucket(
-        rows=3, columns=3, keep=3, extent=40, placed=True, tree=True, masks=None
-    )
+    some = Bucket(rows=4, columns=4, keep=1, extent=100, placed=False, tree=False, masks=None)
+    assert bucket_of(window([7, 6, 8], 4, 1), rows=8, slots=100) == some
+    branched = Bucket(rows=3, columns=3, keep=3, extent=40, placed=True, tree=True, masks=None)
+    assert bucket_of(tree([7, 6, 8]), rows=3, slots=40) == branched
+    prompt = Bucket(rows=1, columns=32, keep=0, extent=257, placed=False, tree=False, masks=0, first=5)
+    assert bucket_of(replace(read(1, 20), first=5), rows=8, slots=700) == prompt
 
 
 def test_windows_that_get_no_bucket() -> None:
@@ -103,11 +103,6 @@ def test_columns_of_prompts_are_rounded_up() -> None:
     assert [bucket.columns for bucket in found if bucket] == [16, 16, 32, 32, 128, 512, 512]
     assert {bucket.rows for bucket in found if bucket} == {4}
     assert bucket_of(read(16, 512), rows=16, slots=700)
-
-
-def test_a_prompt_may_be_read_in_any_row() -> None:
-    bucket = bucket_of(replace(read(1, 20), first=5), rows=8, slots=700)
-    assert bucket == Bucket(rows=1, columns=32, keep=0, extent=257, placed=False, tree=False, masks=0, first=5)
 
 
 def test_extents_are_rounded_up_to_a_few() -> None:

@@ -96,48 +96,27 @@ def last_of_many(model: PreTrainedModel) -> torch.Tensor:
 
 
 def tree(start: int) -> Window:
+    """Four drafts behind the token at this position, and four masks behind each prefix of them."""
     depths_Q, sees_QQ = verification_tree(1, (4,) * 5)
+    count = len(depths_Q)
     return Window(
-        ids_RQ=TOKENS[None, start : start + len(depths_Q)].clone(),
-        slots_RQ=start + 1 + torch.arange(len(depths_Q))[None],
-        extent=start + 1 + len(depths_Q),
-        keep=len(depths_Q),
+        ids_RQ=TOKENS.repeat(2)[None, start : start + count],
+        slots_RQ=start + 1 + torch.arange(count)[None],
+        extent=start + 1 + count,
+        keep=count,
         positions_RQ=start + depths_Q[None],
         sees_RQQ=sees_QQ[None],
     )
 
 
 def root_of_a_tree(model: PreTrainedModel) -> torch.Tensor:
-    short = opened(model, chunk=33)
-    ids_RQ = TOKENS.repeat(2)[None, AT : AT + 25]
-    window = tree(0)
-    return short.forward(
-        Window(
-            ids_RQ=ids_RQ,
-            slots_RQ=window.slots_RQ + AT,
-            extent=window.extent + AT,
-            keep=25,
-            positions_RQ=window.positions + AT,
-            sees_RQQ=window.sees_RQQ,
-        )
-    )[0, 0]
+    return opened(model, chunk=33).forward(tree(AT))[0, 0]
 
 
 def draft_in_a_tree(model: PreTrainedModel) -> torch.Tensor:
     cache = ModelEngine(model, stop_token_ids=frozenset(), invariant=True).open(1, 128)
     cache.forward(chain(0, AT - 2))
-    window = tree(0)
-    ids_RQ = TOKENS.repeat(2)[None, AT - 2 : AT + 23]
-    return cache.forward(
-        Window(
-            ids_RQ=ids_RQ,
-            slots_RQ=window.slots_RQ + AT - 2,
-            extent=window.extent + AT - 2,
-            keep=25,
-            positions_RQ=window.positions + AT - 2,
-            sees_RQQ=window.sees_RQQ,
-        )
-    )[0, 2]
+    return cache.forward(tree(AT - 2))[0, 2]
 
 
 def beside_others(model: PreTrainedModel) -> torch.Tensor:
