@@ -391,10 +391,7 @@ class Pool:
             logits_RWV = logits_RWV[rows][:, logits_RWV.shape[1] - group.window.keep :]
             states = states and states.at(rows, group.window.keep)
         group.batch.states = states
-        result = group.method.judge(group.batch, logits_RWV)
-        cached = group.method.caches_accepted
-        left_RW = result.read.ids_RW if result.left_RW is None else result.left_RW
-        self._sequences.settle(group.places, left_RW, result.accepted_R, cached=cached)
+        result = self._sequences.judge(group.places, group.method, group.batch, logits_RWV)
         return to_host(result.accepted_R, result.read, result.drafts_R)
 
     def _shares(self, group: Group) -> Iterator[tuple[int, int]]:

@@ -14,7 +14,7 @@ import torch
 
 from mars.acceptance import thresholds
 from mars.config import MAX_BLOCK_SIZE, DecodingSettings
-from mars.decoding.method import Batch, Row
+from mars.decoding.method import AcceptResult, Batch, Method, Row
 from mars.engine.engine import Rows
 from mars.sampling import Sampling
 
@@ -113,6 +113,22 @@ class Sequences:
             self._limits_R[self._index(places)] = thresholds(values, method.score, self.device)
             self._told = told
         return values
+
+    def judge(
+        self,
+        places: Sequence[int],
+        method: Method,
+        batch: Batch,
+        logits_RWV: torch.Tensor,
+        live_R: torch.Tensor | None = None,
+    ) -> AcceptResult:
+        """The method's judgement of these rows, taken over (`settle`); rows that are not in `live_R` accept nothing."""
+        result = method.judge(batch, logits_RWV)
+        if live_R is not None:
+            result = replace(result, accepted_R=result.accepted_R * live_R)
+        left_RW = result.read.ids_RW if result.left_RW is None else result.left_RW
+        self.settle(places, left_RW, result.accepted_R, cached=method.caches_accepted, live_R=live_R)
+        return result
 
     def settle(
         self,

@@ -98,13 +98,10 @@ class WholePasses:
         window = replace(window, slots_RQ=slots_RQ, extent=extent)
         logits_RWV = self._cache.read(window)
         batch.states = self._cache.states
-        result = method.judge(batch, logits_RWV)
-        accepted_R = result.accepted_R * live_R
-        left_RW = result.read.ids_RW if result.left_RW is None else result.left_RW
-        self._sequences.settle(range(count), left_RW, accepted_R, cached=method.caches_accepted, live_R=live_R)
+        result = self._sequences.judge(range(count), method, batch, logits_RWV, live_R)
         listed = result.read.alternatives
         alternatives = 0 if listed is None else listed[0].shape[-1]
-        table_RN = packed(accepted_R, result.read, result.drafts_R)
+        table_RN = packed(result.accepted_R, result.read, result.drafts_R)
         return _Pass(table_RN, alternatives, replace(batch, rows=[], states=None), window)
 
     def _set_live(self, places: Sequence[int]) -> None:

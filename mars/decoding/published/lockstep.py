@@ -122,10 +122,8 @@ class LockstepBatch:
             window = self.method.window(batch)
             logits_RWV = self._cache.forward(window)
             batch.states = self._cache.states
-            found = self.method.judge(batch, logits_RWV)
-            accepted_R = found.accepted_R.minimum(batch.room_R)
-            self.sequences.settle(range(len(self.rows)), found.read.ids_RW, accepted_R, cached=False)
-            result = to_host(accepted_R, found.read)
+            judged = self.sequences.judge(range(len(self.rows)), self.method, batch, logits_RWV)
+            result = to_host(judged.accepted_R, judged.read)
         extra = window.columns - batch.pending
         query_tokens = sum(extra + self._own(row) for row in self.rows)
         return Step(clock.seconds, query_tokens, batch, window, result)
