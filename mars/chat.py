@@ -36,6 +36,7 @@ TEMPLATE_ROOM = 65_536  # characters that a template may add to four times its c
 # Noncharacters of Unicode, which no text holds. MARK stands before what only looks like a control token, and GAP breaks
 # what could become one. OPEN and CLOSE enclose the number of a control token that the template wrote.
 _MARK, _GAP, _OPEN, _CLOSE = "\ufdd0", "\ufdd1", "\ufdd2", "\ufdd3"
+_NEXT = "\ufdd4"  # in place of a turn that is still to be written
 _NONCHARACTERS = re.compile(f"[{_MARK}{_GAP}{_OPEN}{_CLOSE}]")
 _LOOKS_LIKE_CONTROL = re.compile(r"<[^<>\s'\"{}]{1,40}>|\[/?[A-Z_]{1,30}\]")
 
@@ -77,6 +78,20 @@ def encode_messages(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Mappi
         "a turn holds a control token of this model as text, and the chat template changes that turn, so that it cannot"
         " be told from the template's own: leave the control token out"
     )
+
+
+def encode_opening(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Mapping[str, str]]) -> list[int]:
+    """Token ids of the turns and of what the template puts before a user's next one, for a model to write that.
+
+    Raises:
+        ValueError: the template refuses these turns, or does not show what stands before a turn.
+    """
+    control, roles = _control(tokenizer), [*(message["role"] for message in messages), "user"]
+    contents = [control.marked(_valid(message["content"])) for message in messages]
+    before, turn, _ = _render(tokenizer, roles, [*contents, _NEXT], opened=False).rpartition(_NEXT)
+    if not turn:
+        raise ValueError("the chat template of this model does not show where a user's turn begins")
+    return control.encode_marked(before) if any(contents) else _ids(tokenizer, before)
 
 
 def encode_text(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:

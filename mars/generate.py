@@ -51,6 +51,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # The reader of our output has left; what Python still holds for it must not raise once more at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
+    except OSError as error:
+        sys.stderr.write(f"mars.generate: the text or its records cannot be written: {error.strerror}\n")
+        return BAD_INPUT
 
 
 class Painter:

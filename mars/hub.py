@@ -86,7 +86,7 @@ def generate(
     stops = stop_tokens(config)
     ids, prompts = read_prompts(inputs if input_ids is None else input_ids, attention_mask, config, stops)
     settings = read_settings(model, config, own, seed, _new_tokens(config, bounded, ids.shape[1]))
-    pad = _pad_token(config, stops, len(prompts))
+    pad = _pad_token(config, stops)
     if streamer is not None and len(prompts) > 1:
         raise ValueError(f"a streamer takes one prompt, got {len(prompts)}")
     mask = find_mask(model, config, tokenizer, decoder) if found is None else None
@@ -127,12 +127,9 @@ def _new_tokens(config: GenerationConfig, bounded: bool, length: int) -> int:
     return int(config.max_length) - length
 
 
-def _pad_token(config: GenerationConfig, stops: frozenset[int], rows: int) -> int:
-    if config.pad_token_id is not None:
-        return int(torch.as_tensor(config.pad_token_id))
-    if not stops and rows > 1:
-        raise ValueError("rows of different lengths need pad_token_id: pass it")
-    return min(stops, default=0)
+def _pad_token(config: GenerationConfig, stops: frozenset[int]) -> int:
+    """The id behind rows that end early; without an id that ends them none does."""
+    return min(stops, default=0) if config.pad_token_id is None else int(torch.as_tensor(config.pad_token_id))
 
 
 def _with_assistant(engine: Engine, decoder: str, assistant: PreTrainedModel | None, stops: frozenset[int]) -> Engine:
@@ -326,7 +323,9 @@ def _training(model: PreTrainedModel) -> tuple[bool, int | None]:
 
 
 def _neutral(name: str, value: Any) -> bool:
-    """Whether a value asks for nothing."""
+    """Whether a value asks for nothing; an empty list of ids that end a text asks for a text without an end."""
+    if name == "eos_token_id" and value is not None:
+        return False
     if value is None or (isinstance(value, list | tuple | dict) and not value):
         return True
     return name not in SUPPORTED and value == (1 if name in NEUTRAL_ONES else 0)

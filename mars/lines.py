@@ -20,11 +20,8 @@ def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
     Raises:
         ValueError: the file does not exist or cannot be read, or names the line that is not UTF-8.
     """
-    path = Path(path)
-    if not path.is_file():
-        raise ValueError(f"file {path} does not exist")
     try:
-        with path.open("rb") as file:
+        with Path(path).open("rb") as file:
             for number, line in enumerate(file, start=1):
                 raw = line.removeprefix(_MARK) if number == 1 else line
                 try:
@@ -33,6 +30,8 @@ def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
                     raise ValueError(f"{path}, line {number}: not UTF-8; save the file as UTF-8") from error
                 if text.strip():
                     yield number, text
+    except FileNotFoundError as error:
+        raise ValueError(f"file {path} does not exist") from error
     except OSError as error:
         raise ValueError(f"file {path} cannot be read: {error.strerror or error}") from error
 

@@ -121,6 +121,18 @@ def test_texts_end_at_eos_and_are_padded(model: PreTrainedModel, batch: dict[str
     )
 
 
+def test_rows_without_an_end_need_no_padding(model: PreTrainedModel, batch: dict[str, torch.Tensor]) -> None:
+    ends, model.generation_config.pad_token_id = model.generation_config.pad_token_id, None
+    try:
+        for none in ({"eos_token_id": []}, {"generation_config": GenerationConfig(eos_token_id=[], max_new_tokens=24)}):
+            found = write(model, batch, threshold=None, **none)
+            assert found.shape[1] == batch["input_ids"].shape[1] + 24
+            plain = write(model, batch, threshold=None, eos_token_id=[383], pad_token_id=7)
+            assert torch.equal(found, plain)
+    finally:
+        model.generation_config.pad_token_id = ends
+
+
 def test_sampling_is_decided_by_the_seed_or_by_torch(model: PreTrainedModel, one: dict[str, torch.Tensor]) -> None:
     drawn = [write(model, one, do_sample=True, temperature=1.5, seed=seed).tolist() for seed in (1, 1, 2)]
     assert drawn[0] == drawn[1] != drawn[2]

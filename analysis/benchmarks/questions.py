@@ -13,6 +13,7 @@ from typing import Annotated, Any, NamedTuple, Protocol
 
 from pydantic import Field
 
+from mars.lines import read_lines
 from mars.schema import parse
 from mars.tasks import SEED_STRIDE, TASKS, Problem, numbered
 from mars.tasks.base import MAX_SEED
@@ -128,11 +129,7 @@ def read_each(path: Path, limit: int | None, kind: Any, key: str) -> list[Any]:
     """
     if limit is not None and limit < 1:
         raise ValueError(f"limit must be >= 1, got {limit}")
-    try:
-        lines = path.read_text(encoding="utf-8-sig").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} cannot be read: {error}") from error
-    found = [parse(kind, line, f"{path}, line {number}") for number, line in enumerate(lines, 1) if line.strip()]
+    found = [parse(kind, text, f"{path}, line {number}") for number, text in read_lines(path)]
     if not found:
         raise ValueError(f"{path} must hold at least one line, got none")
     if len({getattr(each, key) for each in found}) < len(found):

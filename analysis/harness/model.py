@@ -81,6 +81,11 @@ class MarsLM(HFLM):
         self._settings = settings
         self._end: str = self.tok_decode(self.eot_token_id, skip_special_tokens=False)
 
+    def apply_chat_template(self, chat_history: list[dict[str, str]], add_generation_prompt: bool = True) -> str:
+        """The turns as the template writes them: it says how a text begins, so the tokenizer adds nothing."""
+        self.add_bos_token = False
+        return str(super().apply_chat_template(chat_history, add_generation_prompt))
+
     def request(self, generation_kwargs: Mapping[str, Any]) -> GenerationRequest:
         """The request that a task's `generation_kwargs` make.
 

@@ -87,7 +87,7 @@ class SharedRuns:
     def _forget_expired(self) -> int:
         """Delete expired runs; returns the size of the others in bytes."""
         used = 0
-        for path in self._folder.glob(f"*{_ENDING}"):
+        for path in self._folder.glob("*.run.*"):  # half-written ones too
             if self._expired(path):
                 path.unlink(missing_ok=True)
             else:
@@ -103,4 +103,5 @@ class SharedRuns:
             os.utime(half, (self._now(), self._now()))
             half.replace(path)
         except OSError as error:
+            half.unlink(missing_ok=True)
             raise ValueError(f"The server could not save the run: {error.strerror}.") from None

@@ -18,6 +18,7 @@ from app.models.pairs import TINY_SOURCES, Pair
 from app.runs.stored import DAYS, MOST_DAYS
 from app.scheduling import MOST_TOKENS, Limits
 from mars.checkpoint.sources import NAMED_BASES, unavailable
+from mars.lines import read_lines
 from mars.options import SOURCES, add_base_options, add_device_options, whole
 
 if TYPE_CHECKING:
@@ -339,18 +340,17 @@ def _accounts(given: Sequence[str], file: Path | None) -> tuple[tuple[str, str],
     """
     entries = [(f"--auth number {number}", text) for number, text in enumerate(given, start=1)]
     if file is not None:
-        try:
-            lines = file.read_text(encoding="utf-8-sig").split("\n")
-        except (OSError, ValueError) as error:
-            raise ValueError(f"--auth-file {file} cannot be read ({type(error).__name__})") from error
-        numbered = [(f"--auth-file {file}, line {number}", line) for number, line in enumerate(lines, start=1)]
-        named = [(where, line) for where, line in numbered if line.strip() and not line.lstrip().startswith("#")]
+        named = [
+            (f"--auth-file {file}, line {number}", line)
+            for number, line in read_lines(file)
+            if not line.lstrip().startswith("#")
+        ]
         if not named:
             raise ValueError(f"--auth-file {file} names nobody: write one USER:PASSWORD a line")
         entries += named
     passwords: dict[str, str] = {}
     for where, text in entries:
-        user, colon, password = text.rstrip("\r").partition(":")
+        user, colon, password = text.partition(":")
         user = user.strip()
         if not colon or not user or not password:
             raise ValueError(f"{where} must be USER:PASSWORD, neither of them empty")

@@ -23,7 +23,6 @@ from transformers import PreTrainedConfig, PreTrainedTokenizerBase
 from mars import decoders
 from mars.chat import (
     MASK_TOKEN,
-    check_template,
     encode_beginning,
     encode_messages,
     encode_prompt,
@@ -181,7 +180,7 @@ def _load(
 ) -> tuple[ModelEngine, PreTrainedTokenizerBase]:
     """The engine on the weights in `home`: as they are, also under a gated adapter, or with a merged one added."""
     model_type, config = read_config(home)
-    tokenizer = _load_fitting_tokenizer(home, config.vocab_size)
+    tokenizer = load_tokenizer(home, config.vocab_size)
     known: dict[str, Any] = {**_token_ids(home, tokenizer)}
     if adapter is None or adapter.gated:
         model = shared_model(home, kind, place, lambda: load_model(home, model_type, config, kind))
@@ -201,20 +200,6 @@ def _load(
     except ValueError as error:
         raise CheckpointError(str(error)) from error
     return engine, tokenizer
-
-
-def _load_fitting_tokenizer(folder: Path, vocab_size: int) -> PreTrainedTokenizerBase:
-    tokenizer = load_tokenizer(folder)
-    if len(tokenizer) > vocab_size:
-        raise CheckpointError(
-            f"{folder / 'tokenizer.json'} has {len(tokenizer)} tokens, but config.json says vocab_size {vocab_size}: "
-            "take the tokenizer that belongs to these weights"
-        )
-    try:
-        check_template(tokenizer)
-    except ValueError as error:
-        raise CheckpointError(f"{folder}: {error}") from error
-    return tokenizer
 
 
 def choose_device(device: str) -> torch.device:

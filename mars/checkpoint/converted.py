@@ -6,7 +6,7 @@ is converted again. One process at a time converts a file; others wait for it.
 
 Folders have plain bfloat16 weights: those of 4 or 8 bits are written out in full, which is the same model, larger.
 `transformers` reads the configuration and the tokenizer of Llama and Qwen2 files; its own reading of the weights, which
-reports no progress, is the slow twin.
+reports no progress, is the slow twin. A model that was split into several files is read from all of them.
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import tempfile
 import threading
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import lru_cache
 from importlib import import_module
@@ -28,6 +30,7 @@ import numpy as np
 import torch
 from filelock import FileLock, Timeout
 from safetensors.torch import save_file
+from tokenizers import Tokenizer, decoders, pre_tokenizers
 from transformers import AutoConfig, AutoTokenizer, GenerationConfig, PreTrainedConfig
 
 from mars.checkpoint.errors import CheckpointError, Progress, failing
@@ -37,6 +40,9 @@ CACHE_VARIABLE = "MARS_CACHE"
 MANIFEST = "manifest.json"
 _FORMAT = 1  # to be raised when `convert` writes something else: folders of another format are made again
 _ONE_THREAD = threading.Lock()
+_ABANDONED_SECONDS = 86_400
+_SPLIT = ("no", "count")
+_PART = re.compile(r"(.+)-(\d{5})-of-(\d{5})")
 ARCHITECTURES = ("llama", "qwen2")
 _BROKEN = (OSError, ValueError, IndexError, KeyError, TypeError, AttributeError, OverflowError, NotImplementedError)
 _READ, _WEIGHTS, _TOKENIZER = 0.25, 0.65, 0.85
@@ -62,9 +68,10 @@ def converted(file: Path, name: str, progress: Progress | None = None) -> Path:
     """
     tell = progress or (lambda sentence, share: None)
     tell(f"reading {name}", 0.0)
+    file = parts_of(file)[0]
     try:
         with _ONE_THREAD:
-            digest = file_hash(file)
+            digest = _parts_hash(file)
             folder = cache_folder() / f"{file.stem}-{digest[:16]}"
             if _is_whole(folder):
                 return folder
@@ -78,6 +85,32 @@ def converted(file: Path, name: str, progress: Progress | None = None) -> Path:
             f"{name} cannot be converted in {cache_folder()} ({error.strerror or error}): make room there, or set "
             f"{CACHE_VARIABLE} to a folder that can be written"
         ) from error
+
+
+def parts_of(file: Path) -> list[Path]:
+    """The files of a model that was split, by the name of any of them; of every other model the file itself.
+
+    Raises:
+        CheckpointError: one is missing.
+    """
+    named = _PART.fullmatch(file.stem)
+    if named is None:
+        return [file]
+    count = int(named[3])
+    parts = [file.with_name(f"{named[1]}-{number:05}-of-{named[3]}{file.suffix}") for number in range(1, count + 1)]
+    missing = [part.name for part in parts if not part.is_file()]
+    if missing or not parts:
+        raise CheckpointError(
+            f"{file} is part {int(named[2])} of {count}, and {', '.join(missing[:3])} is not beside it: put all parts "
+            "into one folder"
+        )
+    return parts
+
+
+def _parts_hash(file: Path) -> str:
+    parts = parts_of(file)
+    hashes = [file_hash(part) for part in parts]
+    return hashes[0] if len(hashes) == 1 else hashlib.sha256("".join(hashes).encode()).hexdigest()
 
 
 def known_fingerprint(folder: Path) -> str:
@@ -105,8 +138,9 @@ def _fingerprint(folder: Path, stamp: Stamp) -> str:
 
 def _make(file: Path, folder: Path, digest: str, tell: Progress) -> None:
     """Convert into a folder beside the place, and rename it; the lock is held."""
-    for left in folder.parent.glob(f"{folder.name}.part-*"):  # of a process that was ended
-        shutil.rmtree(left, ignore_errors=True)
+    for left in folder.parent.glob("*.part-*"):  # of a process that was ended
+        if left.name.startswith(f"{folder.name}.") or time.time() - left.stat().st_mtime > _ABANDONED_SECONDS:
+            shutil.rmtree(left, ignore_errors=True)
     part = Path(tempfile.mkdtemp(prefix=f"{folder.name}.part-", dir=folder.parent))
     try:
         convert(file, part, tell)
@@ -169,17 +203,19 @@ def convert(file: Path, folder: Path, progress: Progress) -> None:
         CheckpointError: one sentence: no GGUF file of a Llama or Qwen2 model, or a broken one.
         OSError: the folder cannot be written.
     """
-    reader = _open(file)
-    _check_kind(file, reader)
+    readers = [_open(part) for part in parts_of(file)]
+    reader, tensors = readers[0], [tensor for one in readers for tensor in one.tensors]
+    _check_kind(file, reader, len(readers), {tensor.name for tensor in tensors})
     progress(f"reading the configuration of {file.name}", _READ / 2)
     with _read_once(file, reader):
         config = _config(file)
+    config.tie_word_embeddings = all(tensor.name != "output.weight" for tensor in tensors)
     with torch.device("meta"):
         wanted = {name: weight.shape for name, weight in MODELS[config.model_type][1](config).state_dict().items()}
     state = {}
-    for number, (name, weight) in enumerate(_weights(file, reader, config, _names(config, wanted))):
+    for number, (name, weight) in enumerate(_weights(file, tensors, config, _names(config, wanted))):
         state[name] = weight
-        share = _READ + (_WEIGHTS - _READ) * number / len(reader.tensors)
+        share = _READ + (_WEIGHTS - _READ) * number / len(tensors)
         progress(f"converting the weights of {file.name}", share)
     if config.tie_word_embeddings:
         wanted.pop("lm_head.weight", None)
@@ -187,6 +223,9 @@ def convert(file: Path, folder: Path, progress: Progress) -> None:
     progress(f"reading the tokenizer of {file.name}", _WEIGHTS)
     with _read_once(file, reader):
         tokenizer = _tokenizer(file)
+    prefixed = reader.get_field("tokenizer.ggml.add_space_prefix")
+    if prefixed is not None and not prefixed.contents():
+        _leave_out_prefix(tokenizer.backend_tokenizer)
     progress(f"saving {file.name}", _TOKENIZER)
     config.architectures, config.dtype = [MODELS[config.model_type][1].__name__], torch.bfloat16
     config.save_pretrained(folder)
@@ -230,8 +269,17 @@ def _read_once(file: Path, reader: Any) -> Iterator[None]:
         gguf.GGUFReader = usual
 
 
-def _check_kind(file: Path, reader: Any) -> None:
-    """Raise CheckpointError for a model that the folder could not hold as it is."""
+def _check_kind(file: Path, reader: Any, parts: int, names: Collection[str]) -> None:
+    """Raise CheckpointError for a model that the folder could not hold as it is, or whose parts are not all there."""
+    with _whole(file):
+        number, count = (
+            int(field.contents()) if (field := reader.get_field(f"split.{name}")) else 0 for name in _SPLIT
+        )
+    if count > 1 and count != parts:
+        raise CheckpointError(
+            f"{file} is part {number + 1} of {count}: put all parts into one folder, called "
+            f"NAME-00001-of-{count:05}.gguf and so on"
+        )
     field = reader.get_field("general.architecture")
     architecture = field.contents() if field else None
     if architecture not in ARCHITECTURES:
@@ -241,7 +289,7 @@ def _check_kind(file: Path, reader: Any) -> None:
         )
     scaling = reader.get_field(f"{architecture}.rope.scaling.type")
     scaled = scaling is not None and scaling.contents() != "none"
-    if scaled or any(tensor.name == "rope_freqs.weight" for tensor in reader.tensors):
+    if scaled or "rope_freqs.weight" in names:
         raise CheckpointError(
             f"{file} scales its rotary positions, which a GGUF file does not say in full: take the safetensors of the "
             "same model from the Hub"
@@ -259,12 +307,12 @@ def _config(file: Path) -> PreTrainedConfig:
 
 
 def _weights(
-    file: Path, reader: Any, config: PreTrainedConfig, names: dict[str, str]
+    file: Path, tensors: Iterable[Any], config: PreTrainedConfig, names: dict[str, str]
 ) -> Iterator[tuple[str, torch.Tensor]]:
     """Name and bfloat16 values of each weight, as `transformers` calls and orders them."""
     from gguf import dequantize
 
-    for tensor in reader.tensors:
+    for tensor in tensors:
         name = names.get(tensor.name)
         if name is None:
             raise CheckpointError(f"{file} has a weight {tensor.name} that no {config.model_type} model has")
@@ -306,6 +354,14 @@ def _tokenizer(file: Path) -> Any:
     what, fix = f"the tokenizer in {file} cannot be read", "take another file of this model"
     with failing(what, fix, Exception), quiet():  # the tokenizers library raises no narrower kind
         return AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name, local_files_only=True)
+
+
+def _leave_out_prefix(tokenizer: Tokenizer) -> None:
+    """Have a tokenizer of SentencePiece's kind begin no text with a space, which `transformers` always does."""
+    if isinstance(tokenizer.pre_tokenizer, pre_tokenizers.Metaspace):
+        tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="never", split=False)
+        parts = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]
+        tokenizer.decoder = decoders.Sequence(parts)
 
 
 def _whole(file: Path) -> AbstractContextManager[None]:

@@ -127,16 +127,6 @@ def weights_digest(files: Iterable[Path]) -> str:
     return digest.hexdigest()[:16]
 
 
-def as_folder(source: str) -> str | Path:
-    """A source for libraries that know folders and Hub ids: its converted folder, else the source itself.
-
-    Raises:
-        CheckpointError: as `locate`.
-    """
-    converted = source in NAMED_BASES or source.lower().endswith(_GGUF)
-    return locate(source)[0] if converted else source
-
-
 def _named_file(source: str) -> Path:
     sentence = unavailable(source)
     file = NAMED_BASES[source].file()

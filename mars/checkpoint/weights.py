@@ -31,6 +31,7 @@ from transformers import (
 )
 from transformers.utils import logging
 
+from mars.chat import check_template
 from mars.checkpoint.errors import CheckpointError, failing
 
 MODELS: dict[str, tuple[type[PreTrainedConfig], type[PreTrainedModel]]] = {
@@ -91,15 +92,25 @@ def count_weights(config: PreTrainedConfig) -> int:
     return int(config.num_hidden_layers * layer + (1 if config.tie_word_embeddings else 2) * config.vocab_size * hidden)
 
 
-def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
-    """The tokenizer exactly as `tokenizer.json` describes it."""
+def load_tokenizer(folder: Path, vocab_size: int | None = None) -> PreTrainedTokenizerBase:
+    """The tokenizer exactly as `tokenizer.json` describes it, for a model of so many embeddings."""
     path = folder / "tokenizer.json"
     if not path.is_file():
         raise CheckpointError(
             f"{path} is missing: copy the tokenizer (tokenizer.json, tokenizer_config.json) into the folder"
         )
     with failing(f"{path} is broken", AGAIN, Exception):  # the tokenizers library raises no narrower kind
-        return PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
+        tokenizer = PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
+    if vocab_size is not None and len(tokenizer) > vocab_size:
+        raise CheckpointError(
+            f"{path} has {len(tokenizer)} tokens, but config.json says vocab_size {vocab_size}: take the tokenizer "
+            "that belongs to these weights"
+        )
+    try:
+        check_template(tokenizer)
+    except ValueError as error:
+        raise CheckpointError(f"{folder}: {error}") from error
+    return tokenizer
 
 
 def load_model(folder: Path, model_type: str, config: PreTrainedConfig, dtype: torch.dtype) -> PreTrainedModel:
@@ -123,6 +134,8 @@ def load_model(folder: Path, model_type: str, config: PreTrainedConfig, dtype: t
             output_loading_info=True,
         )
     _check_complete(files[0], report)
+    if model.get_output_embeddings().weight is not model.get_input_embeddings().weight:
+        model.config.tie_word_embeddings = False  # or a new row would tie the matrix that the files hold of its own
     return model
 
 

@@ -193,16 +193,35 @@ def _records(
                 if control.stopped or line == "data: [DONE]":
                     return
                 if line.startswith("data: {"):
-                    yield from _read(json.loads(line.removeprefix("data: ")))
+                    yield from _read(line.removeprefix("data: "), checkpoint)
     except httpx.HTTPError as error:
         raise ValueError(f"the engine at {checkpoint.place} broke off ({type(error).__name__})") from None
     raise ValueError(f"the engine at {checkpoint.place} broke off: its stream has no end")
 
 
-def _read(event: dict[str, Any]) -> Iterator[ForwardPass]:
-    if "error" in event:
-        raise ValueError(str(event["error"].get("message", "the engine failed")))
-    yield from map(from_object, event.get("mars", {}).get("records", ()))
+def _read(line: str, checkpoint: RemoteCheckpoint) -> list[ForwardPass]:
+    """The records of an event.
+
+    Raises:
+        ValueError: it says that the server failed, or is none that this one sends.
+    """
+    try:
+        event = json.loads(line)
+        failed = str(event["error"]["message"]) if "error" in event else ""
+        records = [from_object(record) for record in event.get("mars", {}).get("records", ())]
+        known = [
+            0 <= proposal.token_id < checkpoint.engine.vocab_size
+            for record in records
+            for row in record.rows
+            for proposal in row.proposals
+        ]
+        if not all(known) or any(len(record.rows) != 1 for record in records):
+            raise ValueError("they are not of one row with tokens of this model")
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(f"the engine at {checkpoint.place} sends no records that can be read: {error}") from None
+    if failed:
+        raise ValueError(failed)
+    return records
 
 
 def _tokenizer(found: Description) -> PreTrainedTokenizerBase:

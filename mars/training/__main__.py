@@ -8,6 +8,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from safetensors import SafetensorError
+
 from mars.config import DTYPES
 from mars.options import SOURCES
 from mars.training.settings import AdapterSettings, DistillSettings, PairSettings, TrainingSettings
@@ -250,7 +252,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command = shlex.join(["python", "-m", "mars.training", *words])
     try:
         _run(options, command)
-    except ValueError as error:
+    except (ValueError, OSError, SafetensorError) as error:  # the last two: what cannot be written
         sys.stderr.write(f"error: {error}\n")
         return 2
     return 0

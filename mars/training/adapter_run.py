@@ -24,6 +24,7 @@ from mars.checkpoint.adapter import (
     is_adapter,
     load_adapter,
     merge,
+    weights_folder,
     write_phrases,
 )
 from mars.checkpoint.converted import known_fingerprint
@@ -42,6 +43,7 @@ from mars.training.trainer import (
     NumberedConversations,
     Pace,
     last_saved_step,
+    resuming,
     training_arguments,
 )
 
@@ -84,8 +86,9 @@ class AdapterTrainer(MixedLengthTrainer):
         return losses.get("mask_loss", 0.0) / masks + losses.get("clean_loss", 0.0) / anchors
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: torch.nn.Module | None = None) -> None:
-        saved = load_file(Path(resume_from_checkpoint) / "model.safetensors")
-        (model or self.accelerator.unwrap_model(self.model)).load_state_dict(saved, strict=False)
+        with resuming(resume_from_checkpoint):
+            saved = load_file(Path(resume_from_checkpoint) / "model.safetensors")
+            (model or self.accelerator.unwrap_model(self.model)).load_state_dict(saved, strict=False)
 
     def log(self, logs: dict[str, float], *arguments: Any, **options: Any) -> None:
         """Add the share of masks whose most probable token was right, by their number, of this process."""
@@ -166,8 +169,7 @@ def count(settings: AdapterSettings) -> int:
     """
     if not is_adapter(Path(settings.output)):
         raise ValueError(f"{settings.output} holds no adapter: give the folder of one")
-    folder, _ = locate(settings.base)
-    conversations, _ = read_data(settings, load_tokenizer(folder), settings.max_length)
+    conversations, _ = read_data(settings, load_tokenizer(weights_folder(settings.base)), settings.max_length)
     phrases = count_phrases((one.ids, *span) for one in conversations for span in one.answers)
     write_phrases(phrases, Path(settings.output) / PHRASES_FILE)
     return len(phrases.behind)
@@ -202,7 +204,7 @@ def load_base(source: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase, di
     model_type, config = read_config(home)
     model, tokenizer = (
         load_model(home, model_type, config, torch.float32 if before else torch.bfloat16),
-        load_tokenizer(home),
+        load_tokenizer(home, config.vocab_size),
     )
     if before is not None:
         merge(model, tokenizer, before)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mars.chat import encode_messages, encode_text
+from mars.chat import encode_messages, encode_opening, encode_text
 from mars.checkpoint import Checkpoint
 from mars.config import DecodingSettings
 from mars.decoding.service import Service
@@ -139,11 +139,7 @@ class Writer:
     def _ask(self, messages: Messages, opening: str, number: int) -> str | None:
         """A user's turn that the model writes behind `messages`, beginning with `opening`."""
         tokenizer, settings = self._checkpoint.tokenizer, self._settings
-        holder = "\ue002"
-        turns = [*messages, {"role": "user", "content": holder}]
-        template = tokenizer.apply_chat_template(turns, tokenize=False)
-        before = template.partition(holder)[0]
-        ids = tokenizer(before, add_special_tokens=False)["input_ids"] + encode_text(tokenizer, opening)
+        ids = encode_opening(tokenizer, messages) + encode_text(tokenizer, opening)
         written, ended = self._decode(
             ids,
             DecodingSettings(

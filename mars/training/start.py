@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Iterable
 
 import torch
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 from transformers import (
-    AutoConfig,
-    AutoModelForCausalLM,
-    AutoTokenizer,
-    PreTrainedConfig,
     PreTrainedModel,
     PreTrainedTokenizerBase,
     PreTrainedTokenizerFast,
@@ -21,7 +15,8 @@ from transformers import (
 )
 
 from mars.chat import CHAT_TEMPLATE, MASK_TOKEN, PAD_TOKEN, TURN_END, TURN_START
-from mars.checkpoint.sources import as_folder
+from mars.checkpoint.sources import locate
+from mars.checkpoint.weights import load_model, load_tokenizer, read_config
 from mars.training.data import synthetic_conversations
 from mars.training.settings import HEAD_SIZE, TrainingSettings
 
@@ -43,7 +38,10 @@ def start(settings: TrainingSettings) -> tuple[PreTrainedModel, PreTrainedTokeni
     """
     if settings.checkpoint is None:
         return from_scratch(settings)
-    model, tokenizer = _load(str(as_folder(settings.checkpoint)))
+    folder, _ = locate(settings.checkpoint)
+    model_type, config = read_config(folder)
+    tokenizer = load_tokenizer(folder, config.vocab_size)
+    model = load_model(folder, model_type, config, torch.float32)
     if settings.masks:
         add_mask_token(model, tokenizer)
     return model, tokenizer
@@ -72,8 +70,9 @@ def from_scratch(settings: TrainingSettings) -> tuple[PreTrainedModel, PreTraine
 def _vocabulary(settings: TrainingSettings) -> tuple[PreTrainedTokenizerBase, int]:
     """The tokenizer of a model from scratch and how many embeddings it takes."""
     if settings.tokenizer is not None:
-        config, tokenizer = _load_tokenizer(str(as_folder(settings.tokenizer)))
-        return tokenizer, int(config.vocab_size)
+        folder, _ = locate(settings.tokenizer)
+        vocabulary = int(read_config(folder)[1].vocab_size)
+        return load_tokenizer(folder, vocabulary), vocabulary
     texts = (
         "".join(f"{turn['role']}\n{turn['content']}\n" for turn in conversation)
         for conversation in synthetic_conversations(_TOKENIZER_PROBLEMS, settings.data_seed)
@@ -127,29 +126,3 @@ def add_mask_token(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -
     if mask_id >= model.get_input_embeddings().num_embeddings:
         model.resize_token_embeddings(mask_id + 1, mean_resizing=True)
     return mask_id
-
-
-def _load(source: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    config, tokenizer = _load_tokenizer(source)
-    with _readable(source):
-        model = AutoModelForCausalLM.from_pretrained(
-            source, config=config, dtype=torch.float32, attn_implementation="sdpa", trust_remote_code=False
-        )
-    return model, tokenizer
-
-
-def _load_tokenizer(source: str) -> tuple[PreTrainedConfig, PreTrainedTokenizerBase]:
-    with _readable(source):
-        config = AutoConfig.from_pretrained(source, trust_remote_code=False)
-        tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
-    return config, tokenizer
-
-
-@contextmanager
-def _readable(source: str) -> Iterator[None]:
-    try:
-        yield
-    except (OSError, ValueError, KeyError) as error:
-        kind = "folder" if Path(source).exists() else "folder or Hub id"
-        reason = str(error).strip().splitlines()[0]
-        raise ValueError(f"checkpoint {source} is no {kind} that transformers can load: {reason}") from error

@@ -7,16 +7,20 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
+from pickle import UnpicklingError
 from random import Random
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from torch import nn
 from torch.optim import AdamW, Muon, Optimizer
 from torch.utils.data import Dataset, Sampler
 from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
+from mars.checkpoint.errors import failing
 from mars.training.data import Conversation
 from mars.training.settings import AdapterSettings, TrainingSettings
 
@@ -87,6 +91,18 @@ class MixedLengthTrainer(Trainer):
         lengths = [len(example.ids) for example in (data.conversations if numbered else data)]
         return MixedLengthBatches(lengths, self.args.per_device_train_batch_size, self.args.seed, numbered=numbered)
 
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: nn.Module | None = None) -> None:
+        with resuming(resume_from_checkpoint):
+            super()._load_from_checkpoint(resume_from_checkpoint, model)
+
+    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        with resuming(checkpoint):
+            super()._load_optimizer_and_scheduler(checkpoint)
+
+    def _load_rng_state(self, checkpoint: str | None) -> None:
+        with resuming(checkpoint):
+            super()._load_rng_state(checkpoint)
+
 
 def training_arguments(settings: TrainingSettings | AdapterSettings, work: Path, **others: Any) -> TrainingArguments:
     """The arguments of all runs, and `others`: after a warm-up the learning rate falls to 0 as a cosine."""
@@ -119,17 +135,23 @@ def last_saved_step(work: Path, settings: TrainingSettings | AdapterSettings) ->
     saved = {int(state.parent.name.rpartition("-")[2]): state for state in work.glob("checkpoint-*/trainer_state.json")}
     for step in sorted(saved, reverse=True):
         try:
-            state = json.loads(saved[step].read_text())
-        except ValueError:
+            before = TrainerState.load_from_json(str(saved[step])).train_batch_size
+        except (ValueError, TypeError):
             continue
-        size = settings.batch_size
-        if state.get("train_batch_size", size) != size:
+        if before not in (None, settings.batch_size):
             raise ValueError(
-                f"batch_size must be {state['train_batch_size']} as before, got {size}: with another one the resumed "
-                "steps would be others; start anew, or from the saved step"
+                f"batch_size must be {before} as before, got {settings.batch_size}: with another one the resumed steps "
+                "would be others; start anew, or from the saved step"
             )
         return str(saved[step].parent)
     raise ValueError(f"nothing to resume: {work} holds no saved step; run without --resume")
+
+
+def resuming(folder: str | None) -> AbstractContextManager[None]:
+    """A context in which a saved step is read, and one that cannot be is named."""
+    fix = "delete this folder to go on from the step before it, or start anew"
+    kinds = (OSError, EOFError, ValueError, LookupError, TypeError, RuntimeError, UnpicklingError, SafetensorError)
+    return failing(f"the saved step {folder} is broken, or of other settings", fix, *kinds)
 
 
 class MuonAdamW(Optimizer):
@@ -212,7 +234,8 @@ class Pace(TrainerCallback):
     def on_train_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Take over the seconds of the step that training goes on from."""
         file = _folder(args, state) / PACE_FILE
-        self._before = float(json.loads(file.read_text(encoding="utf-8"))["seconds"]) if file.is_file() else 0.0
+        with resuming(str(file.parent)):
+            self._before = float(json.loads(file.read_text(encoding="utf-8"))["seconds"]) if file.is_file() else 0.0
         self._start = self._now()
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> Any:

@@ -8,15 +8,20 @@ from __future__ import annotations
 import itertools
 import json
 import re
+import socket
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+
+from tests.honest import Honest, resident
 
 pytestmark = pytest.mark.browser  # like the other tests that serve the page, seconds each
 
@@ -280,3 +285,169 @@ def test_headers_of_any_kind_do_no_harm(door: Door) -> None:
 
 def test_nothing_is_left_running(door: Door, served: Any) -> None:
     assert httpx.get(served.url + "healthz", timeout=60).json()["runs"]["active"] == 0
+
+
+class Listener:
+    """A server on this machine that must not be asked; it counts who comes."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, int]] = []
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self._socket.settimeout(0.1)
+        self._ended = False
+        self._thread = threading.Thread(target=self._count, daemon=True)
+        self._thread.start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._socket.getsockname()[1]}/x.wav"
+
+    def _count(self) -> None:
+        while not self._ended:
+            with suppress(TimeoutError):
+                connection, address = self._socket.accept()
+                self.asked.append(address)
+                connection.close()
+
+    def close(self) -> None:
+        self._ended = True
+        self._thread.join()
+        self._socket.close()
+
+
+def files_of(url: str) -> list[Any]:
+    """Ways to say that a value is a file at this address."""
+    meta = {"meta": {"_type": "gradio.FileData"}}
+    return [
+        {"path": url, **meta},
+        {
+            "path": url,
+            "url": url,
+            "orig_name": "x.wav",
+            "size": 1,
+            "mime_type": "audio/wav",
+            "is_stream": False,
+            **meta,
+        },
+        {"path": url, "is_stream": True, **meta},
+        {"path": "x", "url": url, **meta},
+        {"path": url, "meta": {}},
+        {"path": url, "meta": None},
+        {"_type": "gradio.FileData", "path": url},
+        [[{"a": {"path": url, **meta}}]],
+        {"image": {"path": url, **meta}, "text": "x"},
+        {"path": url},
+        {"url": url},
+        url,
+        f'{{"path": "{url}", "meta": {{"_type": "gradio.FileData"}}}}',
+        {"__type__": "update", "value": {"path": url}},
+        {"text": "x", "files": [url, {"path": url}]},
+        {"video": url, "subtitles": None},
+    ]
+
+
+def test_the_server_asks_no_address_for_anybody(door: Door) -> None:
+    listener = Listener()
+    events = [event for event in door.config["dependencies"] if event["backend_fn"]]
+    generate = next(event for event in events if event["api_name"] == "generate")
+    one_each = {(event["api_name"] or "", len(event["inputs"])): event for event in events if event["inputs"]}
+    jobs: list[Callable[[], Any]] = []
+    for value in files_of(listener.url):
+        jobs += [
+            lambda event=event, value=value: door.event(
+                event["id"], [value] * len(event["inputs"]), event["queue"] is not False
+            )
+            for event in one_each.values()
+        ]
+        for where in ("data", "event_data", "settings", "state"):
+            body = {
+                "data": [value] * len(generate["inputs"]),
+                "fn_index": generate["id"],
+                "session_hash": "f",
+                where: [value],
+            }
+            jobs += [
+                lambda path=path, body=body: door.request("POST", API + path, json=body)
+                for path in ("queue/join", "run/predict", "run/generate", "call/generate", "call/v2/generate")
+            ]
+        jobs.append(lambda value=value: door.generate({"prompt": "x", "settings": value}))
+        jobs.append(lambda value=value: door.generate({"prompt": value}))
+    together(jobs)
+    for path in (
+        f"{API}file={listener.url}",
+        f"{API}proxy={listener.url}",
+        f"?__theme={listener.url}",
+        f"config?x={listener.url}",
+    ):
+        door.request("GET", path)
+    listener.close()
+    assert len(jobs) > 400
+    assert listener.asked == []
+    assert door.lives()
+
+
+def hostile_posts(generate: int) -> list[tuple[str, bytes | str, dict[str, str]]]:
+    """Address, body and headers of calls that nobody should make."""
+    files = files_of("http://127.0.0.1:9/x")
+    numbers = ("-1", "999", "NaN", "1e30", "-1e400", "9" * 400, "true", '"0"', "[0]", "{}", "null", "0.5")
+    nested = [(opening, closing, depth) for opening, closing in NESTS for depth in (700, 20_000, 200_000)]
+    sizes = [2**20, 7 * 2**20, 9 * 2**20]
+    origins = ("http://evil.example", "null", "http://localhost.evil.example", "file://")
+    hosts = ("evil.example", "evil.example:80", "[::", "x" * 300, "127.0.0.1.evil.example", "\\", "a b")
+    return [
+        *(("run/predict", json.dumps({"data": [value], "fn_index": generate}), {}) for value in files),
+        *(("run/generate", json.dumps({"data": ["x"], "settings": value}), {}) for value in files),
+        *(
+            (path, f'{{"data": [], "fn_index": {number}, "session_hash": "h"}}', {})
+            for number in numbers
+            for path in ("queue/join", "run/predict", "cancel")
+        ),
+        *(("queue/join", f'{{"data": {opening * depth}1{closing * depth}}}', {}) for opening, closing, depth in nested),
+        *(("run/predict", f'{{"data": {opening * depth}', {}) for opening, _, depth in nested),
+        *(("queue/join", f'{{"data": ["{"x" * size}"]}}', {}) for size in sizes),
+        *(("queue/join", f'{{"data": [{"1," * (size // 2)}1]}}', {}) for size in sizes),
+        *(("queue/join", "x" * size, {}) for size in sizes),
+        *(("run/predict", body, {}) for body in BODIES.values()),
+        *(("call/generate", body, {"Content-Type": "text/plain"}) for body in BODIES.values()),
+        *(("run/generate", b'{"data": ["x"]}', {"Origin": origin}) for origin in origins),
+        *(("queue/join", b"{}", {"Origin": origin, "Content-Type": "text/plain"}) for origin in origins),
+        *(("queue/join", b"{}", {"Host": host}) for host in hosts),
+        *(
+            ("queue/join", f'{{"data": [null], "fn_index": 0, "session_hash": "{name}"}}', {})
+            for name in ("<script>", "../..", "x" * 5_000, "\\u0000", "a" * 64 + "!")
+        ),
+    ]
+
+
+NESTS = (("[", "]"), ('{"a":', "}"), ('[{"data":', "}]"))
+RUNS = ("0" * 32, "f" * 32, "../x", "%00", "g" * 32)
+LINES = ("-1", "NaN", "1e30", "9" * 400, "x")
+
+
+def test_two_hundred_inputs_delay_nobody(door: Door, served: Any) -> None:
+    """One after another; of three rounds the best counts, since others use this machine too."""
+    generate = next(event["id"] for event in door.config["dependencies"] if event["api_name"] == "generate")
+    asked: list[tuple[str, str, dict[str, Any]]] = [
+        *(
+            ("POST", API + path, {"content": body, "headers": {**JSON, **headers}})
+            for path, body, headers in hostile_posts(generate)
+        ),
+        *(("GET", f"runs/{run}/events", {"params": {"after": line}}) for run in RUNS for line in LINES),
+        *(("POST", f"runs/{run}/leave", {}) for run in RUNS),
+        *(("GET", path, {}) for path in PATHS),
+    ]
+    assert len(asked) >= 200
+    delays, sizes = list[float](), list[int]()
+    for _ in range(3):
+        with Honest(f"{served.url}healthz") as honest:
+            for method, path, options in asked:
+                try:
+                    found = door.request(method, path, **options)
+                except (httpx.LocalProtocolError, httpx.InvalidURL, httpx.WriteError, httpx.RemoteProtocolError):
+                    continue  # what the client itself does not send, or the server has hung up on
+                assert found.status_code < 500, (method, path, str(options)[:200], found.text[:200])
+        delays.append(honest.slowest)
+        sizes.append(resident(served.url))
+    assert min(delays) < 0.5, delays
+    assert sizes[-1] - sizes[0] < 32 * 2**20, sizes
+    assert door.lives()

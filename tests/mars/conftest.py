@@ -48,14 +48,27 @@ def tiny_llama(tiny_sizes: dict[str, Any]) -> PreTrainedModel:
 
 @pytest.fixture(scope="session")
 def write_gguf(tiny_tokenizer: PreTrainedTokenizerFast) -> Callable[..., Path]:
-    """`write_gguf(path, model)`: the model and the tiny tokenizer as llama.cpp writes them, in float32."""
+    """`write_gguf(path, model)`: the model and the tiny tokenizer as llama.cpp writes them, in float32.
 
-    def write(path: Path, model: PreTrainedModel, architecture: str | None = None, **more: str) -> Path:
-        writer = GGUFWriter(path, architecture or model.config.model_type)
+    `tensors` are the most that a file has: with a limit there are several. `pieces` writes another tokenizer.
+    """
+
+    def write(
+        path: Path,
+        model: PreTrainedModel,
+        architecture: str | None = None,
+        tensors: int = 0,
+        pieces: Callable[[GGUFWriter], None] | None = None,
+        **more: str,
+    ) -> Path:
+        writer = GGUFWriter(path, architecture or model.config.model_type, split_max_tensors=tensors)
         _add_settings(writer, model)
         for key, value in more.items():
             writer.add_string(f"{writer.arch}.{key.replace('__', '.')}", value)
-        _add_tokenizer(writer, tiny_tokenizer)
+        if pieces is None:
+            _add_tokenizer(writer, tiny_tokenizer)
+        else:
+            pieces(writer)
         for name, weight in model.state_dict().items():
             if name == "lm_head.weight" and model.config.tie_word_embeddings:
                 continue

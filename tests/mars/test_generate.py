@@ -273,6 +273,11 @@ def write_to_a_reader_that_left(words: list[str]) -> int:
     return main(words)
 
 
+def test_a_full_disk_is_one_sentence(options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*options, "--decoder", "autoregressive", "--records", "/dev/full"]) == 2
+    assert "cannot be written: No space left on device" in capsys.readouterr().err
+
+
 def test_a_reader_that_leaves_is_no_error(options: list[str], tmp_path: Path) -> None:
     words = [*options, "--decoder", "autoregressive"]
     process = forked(partial(write_to_a_reader_that_left, words), out=tmp_path / "out", err=tmp_path / "err")

@@ -2,19 +2,25 @@ import json
 import os
 import re
 import signal
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from shutil import rmtree
+from shutil import copytree, rmtree
+from typing import Any
 
 import pytest
-from safetensors.torch import load_file
+import torch
+from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, Qwen2Config, Qwen2ForCausalLM
 
 from mars.chat import MASK_TOKEN, encode_prompt
+from mars.checkpoint import load_checkpoint
 from mars.training.__main__ import main, parser
 from mars.training.data import synthetic_conversations
 from mars.training.run import StageTrainer
+from mars.training.settings import TrainingSettings
 from mars.training.start import add_mask_token, train_tokenizer
+from mars.training.trainer import last_saved_step
 from tests.forked import LIMIT, forked
 
 SMALL = ["--precision", "fp32", "--batch-size", "2", "--learning-rate", "1e-3", "--max-length", "48"]
@@ -164,7 +170,7 @@ def test_a_small_model_from_scratch_takes_the_vocabulary_of_a_checkpoint(
         (["mars", "--checkpoint", "BASE", "--block-size", "0"], "block_size must be >= 1, got 0"),
         (["mars", "--checkpoint", "BASE", "--block-size", "5"], "max_length must be a multiple of block_size"),
         (["block-diffusion", "--checkpoint", "BASE", "--block-size", "5"], "must be a multiple of block_size"),
-        (["mars", "--checkpoint", "NOWHERE"], "checkpoint NOWHERE is no folder or Hub id"),
+        (["mars", "--checkpoint", "NOWHERE"], "there is no folder NOWHERE: give a checkpoint folder"),
         (["sft", "--checkpoint", "BASE", "--data", "NOWHERE"], "file NOWHERE does not exist"),
         (["sft", "--checkpoint", "BASE", "--data", "EMPTY"], "holds no conversation"),
         (["sft", "--checkpoint", "BASE", "--max-length", "8"], "over the limit of 8"),
@@ -175,7 +181,7 @@ def test_a_small_model_from_scratch_takes_the_vocabulary_of_a_checkpoint(
         (["sft", "--layers", "0"], "layers must be >= 1, got 0"),
         (["sft", "--hidden-size", "100"], "hidden_size must be a multiple of 32, the head size, got 100"),
         (["sft", "--hidden-size", "0"], "hidden_size must be a multiple of 32"),
-        (["sft", "--tokenizer", "NOWHERE"], "checkpoint NOWHERE is no folder or Hub id"),
+        (["sft", "--tokenizer", "NOWHERE"], "there is no folder NOWHERE"),
         (["sft", "--examples", "0"], "examples must be >= 1, got 0"),
         (["sft", "--learning-rate", "0"], "learning_rate must be > 0"),
     ],
@@ -197,6 +203,86 @@ def test_bad_input_gets_one_sentence(
     error = capsys.readouterr().err.strip().splitlines()[-1]
     assert error.startswith("error: ")
     assert sentence in error
+
+
+@pytest.mark.parametrize("stage", ["sft", "mars", "block-diffusion"])
+@pytest.mark.parametrize("lost", ["lm_head.weight", "model.layers.0.mlp.up_proj.weight", "model.norm.weight"])
+def test_training_is_as_strict_as_loading(
+    base: Path, chats: Path, tmp_path: Path, stage: str, lost: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copytree(base, tmp_path / "base")
+    file = tmp_path / "base" / "model.safetensors"
+    save_file({name: weight for name, weight in load_file(file).items() if name != lost}, file, {"format": "pt"})
+    words = [stage, "--checkpoint", str(tmp_path / "base"), "--data", str(chats), "--output", str(tmp_path / "out")]
+    assert main([*words, *SMALL]) == 2
+    assert f"lacks 1 weights for its config.json, {lost} first" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("stage", ["sft", "mars"])
+def test_a_head_of_its_own_goes_out(base: Path, chats: Path, tmp_path: Path, stage: str) -> None:
+    """The configuration says that it is tied, the files hold another one; the vocabulary has no spare row."""
+    copytree(base, tmp_path / "base")
+    config = json.loads((tmp_path / "base" / "config.json").read_text())
+    (tmp_path / "base" / "config.json").write_text(json.dumps({**config, "tie_word_embeddings": True}))
+    words = [stage, "--checkpoint", str(tmp_path / "base"), "--data", str(chats), "--output", str(tmp_path / "out")]
+    assert main([*words, *SMALL, "--learning-rate", "1e-9"]) == 0
+    before, after = (load_file(folder / "model.safetensors") for folder in (base, tmp_path / "out"))
+    rows = len(before["lm_head.weight"])
+    torch.testing.assert_close(
+        after["lm_head.weight"][:rows].float(), before["lm_head.weight"].float(), atol=1e-2, rtol=1e-2
+    )
+    assert AutoConfig.from_pretrained(tmp_path / "out").tie_word_embeddings is False
+    assert load_checkpoint(tmp_path / "out", device="cpu").engine.vocab_size == rows + (stage == "mars")
+
+
+def cut(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:-40])
+
+
+def empty(file: Path) -> None:
+    file.write_bytes(b"")
+
+
+@pytest.fixture(scope="module")
+def saved_steps(base: Path, chats: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], Path]:
+    """The words of a run, and its folder with two saved steps."""
+    words = ["sft", "--checkpoint", str(base), "--data", str(chats), *SMALL, "--save-steps", "3"]
+    folder = tmp_path_factory.mktemp("steps") / "out"
+    assert main([*words, "--output", str(folder)]) == 0
+    return words, folder
+
+
+@pytest.mark.parametrize("damage", [cut, empty])
+@pytest.mark.parametrize("name", ["optimizer.pt", "scheduler.pt", "rng_state.pth", "model.safetensors"])
+def test_a_broken_step_is_named(
+    saved_steps: tuple[list[str], Path], tmp_path: Path, name: str, damage: Callable[[Path], None], capsys: Any
+) -> None:
+    words, folder = saved_steps
+    copytree(folder, tmp_path / "out")
+    step = tmp_path / "out" / "work" / "checkpoint-6"
+    damage(step / name)
+    assert main([*words, "--output", str(tmp_path / "out"), "--resume", "--epochs", "2"]) == 2
+    said = capsys.readouterr().err
+    assert f"error: the saved step {step} is broken" in said
+    assert "delete this folder to go on from the step before it, or start anew\n" in said
+
+
+@pytest.mark.parametrize("state", ["null", "[]", "{", '{"strange": 1}', ""])
+def test_a_step_without_its_state_is_passed_over(
+    saved_steps: tuple[list[str], Path], tmp_path: Path, state: str
+) -> None:
+    copytree(saved_steps[1] / "work", tmp_path / "work")
+    (tmp_path / "work" / "checkpoint-6" / "trainer_state.json").write_text(state)
+    settings = TrainingSettings(stage="sft", output="x", batch_size=2)
+    assert last_saved_step(tmp_path / "work", settings).endswith("checkpoint-3")
+
+
+def test_what_cannot_be_written_is_one_sentence(base: Path, chats: Path, tmp_path: Path, capsys: Any) -> None:
+    (tmp_path / "file").write_text("")
+    words = ["sft", "--checkpoint", str(base), "--data", str(chats), *SMALL, "--output", str(tmp_path / "file" / "out")]
+    assert main(words) == 2
+    assert "Not a directory" in capsys.readouterr().err.strip().splitlines()[-1]
 
 
 def test_a_mask_token_is_added_in_a_new_row_or_a_spare_one(base: Path) -> None:

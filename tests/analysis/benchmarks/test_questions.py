@@ -80,7 +80,7 @@ def test_a_file_that_is_none_is_one_sentence(lines: list[str], sentence: str, tm
 
 
 def test_a_missing_file_is_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"nothing\.jsonl cannot be read"):
+    with pytest.raises(ValueError, match=r"nothing\.jsonl does not exist"):
         read_questions(tmp_path / "nothing.jsonl")
 
 

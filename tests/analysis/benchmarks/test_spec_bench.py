@@ -114,7 +114,7 @@ def test_the_baseline_may_be_another_checkpoint(
         ("--threads 0", "threads must be >= 1, got 0"),
         ("--max-new-tokens 0", "max_new_tokens must be >= 1, got 0"),
         ("--max-new-tokens 180", "question 81 of spec_bench does not fit"),
-        ("--questions no/such.jsonl", "no/such.jsonl cannot be read"),
+        ("--questions no/such.jsonl", "file no/such.jsonl does not exist"),
         ("--baseline no/such/folder", "no/such/folder"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -53,6 +54,27 @@ def test_no_more_is_saved_than_fits(finished_run: Run, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"^The server has no room for another run now\. Save it as a file"):
         shared.keep(finished_run)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_half_written_run_is_deleted(
+    shared: SharedRuns, finished_run: Run, tmp_path: Path, clock: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, text: bytes) -> int:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Path, "write_bytes", full)
+        with pytest.raises(ValueError, match="could not save the run: No space left on device"):
+            shared.keep(finished_run)
+    assert list(tmp_path.iterdir()) == []
+    left = tmp_path / "of-a-process-that-was-killed.run.part"
+    left.write_text("half")
+    os.utime(left, (clock[0],) * 2)
+    shared.keep(finished_run)
+    assert left.exists(), "another process may write it"
+    clock[0] += 8 * DAY
+    shared.keep(replace(finished_run, id="later"))
+    assert not left.exists()
 
 
 @pytest.mark.parametrize("name", ["", ".", "../secret", "/etc/passwd", "\0", "a" * 10_000, "\ud800"])

@@ -174,7 +174,7 @@ def test_a_root_path_may_be_an_address(given: str) -> None:
         (["--auth", "eva:a", "--auth", "eva:b"], "names the user 'eva' a second time"),
         (["--auth-file", "/dev/null"], "names nobody"),
         (["--allowed-host", "*"], "must be a name such as"),
-        (["--auth-file", "no/such/file"], "--auth-file no/such/file cannot be read"),
+        (["--auth-file", "no/such/file"], "file no/such/file does not exist"),
         (["--chekpoint", "x=y"], "unrecognized arguments"),
     ],
 )

@@ -227,6 +227,18 @@ def test_a_full_vocabulary_gets_a_new_row(write_adapter: WriteAdapter, llama_fol
     assert written(merged, "self_speculative") == written(merged, "autoregressive")
 
 
+def test_merging_keeps_a_head_of_its_own(write_adapter: WriteAdapter, llama_folder: Path) -> None:
+    """The configuration says that it is tied, the files hold another one; the mask takes a new row."""
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        path = llama_folder / name
+        path.write_text(path.read_text().replace("<|mask|>", "<|other|>"))
+    weights = load_file(llama_folder / "model.safetensors")
+    head = torch.randn_like(weights["model.embed_tokens.weight"])
+    save_file({**weights, "lm_head.weight": head}, llama_folder / "model.safetensors", {"format": "pt"})
+    model = engine_of(load(write_adapter("merged", masks=1))).model
+    assert torch.equal(model.get_output_embeddings().weight[:-1], head)
+
+
 def test_a_merged_adapter_has_one_mask(write_adapter: WriteAdapter, llama_folder: Path) -> None:
     with pytest.raises(CheckpointError, match=r"must have mask_embeddings \[1, 32\], .*, got \[3, 32\]"):
         load(write_adapter("merged", masks=3))

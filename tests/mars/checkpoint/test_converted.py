@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 import threading
+import time
 from collections.abc import Callable
 from functools import partial
 from multiprocessing.synchronize import Barrier
@@ -124,9 +126,12 @@ def test_what_is_not_whole_is_converted_again(
 def test_a_process_that_was_ended_leaves_nothing_behind(cache: Path, tiny_gguf: Path, conversions: list[Path]) -> None:
     folder = converted(tiny_gguf, "tiny")
     shutil.copytree(folder, cache / f"{folder.name}.part-abc")
+    for name, age in (("other.part-1", 3_600), ("other.part-2", 100_000)):  # perhaps another process makes the first
+        (cache / name).mkdir()
+        os.utime(cache / name, (time.time() - age,) * 2)
     shutil.rmtree(folder)
     converted(tiny_gguf, "tiny")
-    assert sorted(path.name for path in cache.iterdir() if path.is_dir()) == [folder.name]
+    assert sorted(path.name for path in cache.iterdir() if path.is_dir()) == ["other.part-1", folder.name]
 
 
 def test_a_conversion_that_fails_leaves_nothing_behind(cache: Path, tiny_gguf: Path) -> None:

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import gguf
 import pytest
 import torch
 from gguf import GGUFReader, GGUFWriter
-from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerFast
+from transformers import (
+    AutoModelForCausalLM,
+    LlamaConfig,
+    LlamaForCausalLM,
+    PreTrainedModel,
+    PreTrainedTokenizerFast,
+)
 
+from mars.chat import encode_beginning, encode_prompt, encode_text
 from mars.checkpoint import CheckpointError, load_checkpoint
-from mars.checkpoint.converted import convert
+from mars.checkpoint.converted import convert, file_hash
+from mars.checkpoint.sources import locate
 from mars.checkpoint.weights import load_model, load_tokenizer, read_config
 from mars.config import DecodingSettings
 from mars.decoding import DECODERS
@@ -167,6 +177,79 @@ def test_a_file_without_all_its_weights_is_refused(cache: Path, tmp_path: Path) 
     writer.close()
     with pytest.raises(CheckpointError, match=r"few\.gguf"):
         load_checkpoint(tmp_path / "few.gguf")
+
+
+def test_a_split_model_is_read_from_all_parts(
+    cache: Path, tmp_path: Path, tiny_model: PreTrainedModel, write_gguf: Callable[..., Path]
+) -> None:
+    """The matrix of the vocabulary is not in the first part."""
+    write_gguf(tmp_path / "tiny.gguf", tiny_model, tensors=9)
+    parts = sorted(tmp_path.glob("tiny-*.gguf"))
+    assert [part.name for part in parts] == [f"tiny-0000{n}-of-00003.gguf" for n in range(1, 4)]
+    for part in parts[:2]:
+        assert_same(loaded(locate(part)[0]), state(tiny_model))
+    first, second = (file_hash(part) for part in parts[:2])
+    parts[2].write_bytes(parts[2].read_bytes()[:-4] + b"abcd")
+    changed = locate(parts[0])[0]
+    assert first != second
+    assert len(list(cache.glob("tiny-00001-of-00003-*/"))) == 2
+    with pytest.raises(AssertionError):
+        assert_same(loaded(changed), state(tiny_model))
+
+
+def test_a_part_alone_is_called_so(
+    tmp_path: Path, tiny_model: PreTrainedModel, write_gguf: Callable[..., Path]
+) -> None:
+    write_gguf(tmp_path / "tiny.gguf", tiny_model, tensors=9)
+    second = tmp_path / "tiny-00002-of-00003.gguf"
+    (tmp_path / "tiny-00003-of-00003.gguf").unlink()
+    with pytest.raises(CheckpointError, match=r"is part 2 of 3, and tiny-00003-of-00003\.gguf is not beside it"):
+        load_checkpoint(second)
+    for number in (1, 2):
+        renamed = shutil.copy(tmp_path / f"tiny-0000{number}-of-00003.gguf", tmp_path / "renamed.gguf")
+        with pytest.raises(
+            CheckpointError, match=rf"renamed\.gguf is part {number} of 3: put all parts into one folder"
+        ):
+            load_checkpoint(renamed)
+
+
+PIECES = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), "▁", "a", "b", "ab", "▁ab"]
+
+
+@pytest.mark.parametrize("prefix", [None, True, False])
+@pytest.mark.parametrize("begins", [None, True, False])
+def test_space_and_beginning_are_as_the_file_says(
+    tmp_path: Path,
+    tiny_sizes: dict[str, Any],
+    write_gguf: Callable[..., Path],
+    prefix: bool | None,
+    begins: bool | None,
+) -> None:
+    def write(writer: GGUFWriter) -> None:
+        writer.add_tokenizer_model("llama")
+        writer.add_token_list(PIECES)
+        writer.add_token_scores([-float(number) for number in range(len(PIECES))])
+        writer.add_token_types([2, 3, 3, *[6] * 256, *[1] * 5])
+        for number, add in enumerate((writer.add_unk_token_id, writer.add_bos_token_id, writer.add_eos_token_id)):
+            add(number)
+        for value, add_flag in ((prefix, writer.add_add_space_prefix), (begins, writer.add_add_bos_token)):
+            if value is not None:
+                add_flag(value)
+
+    sizes = {**tiny_sizes, "vocab_size": len(PIECES), "num_hidden_layers": 1}
+    model = LlamaForCausalLM(LlamaConfig(**sizes, tie_word_embeddings=True))
+    file = write_gguf(tmp_path / "pieces.gguf", model, pieces=write)
+    (tmp_path / "out").mkdir()
+    convert(file, tmp_path / "out", silent)
+    tokenizer = load_tokenizer(tmp_path / "out")
+    beginning = [] if begins is False else ["<s>"]
+    text = ["ab"] if prefix is False else ["▁ab"]
+    assert tokenizer.convert_ids_to_tokens(encode_beginning(tokenizer, "ab")) == beginning + text
+    assert tokenizer.convert_ids_to_tokens(encode_beginning(tokenizer, "<s>")).count("<s>") == len(beginning)
+    assert tokenizer.decode(encode_text(tokenizer, "ab ab")) == "ab ab"
+    tokenizer.chat_template = "{{ bos_token + messages[0]['content'] }}"
+    assert tokenizer.convert_ids_to_tokens(encode_prompt(tokenizer, "ab"))[0] == "<s>"
+    assert encode_prompt(tokenizer, "<s>ab").count(1) == 1
 
 
 def test_there_must_be_a_file() -> None:

@@ -18,6 +18,7 @@ import pytest
 from mars.checkpoint import Checkpoint
 from mars.serve import Limits
 from mars.serve.guard import Keys, read_keys
+from tests.honest import Honest, resident
 
 CHAT: dict[str, Any] = {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 2}
 KEY = "a-key-of-some-length"
@@ -404,6 +405,21 @@ def test_a_refusal_costs_little(served: Any, case: str) -> None:
     assert found.status_code in (400, 413)
     assert 10 < len(found.json()["error"]["message"]) < 400
     assert spent < 1  # of both sides, on a core that others use too; it was up to 13
+
+
+def test_hostile_bodies_delay_nobody(served: Any) -> None:
+    """One after another; of three rounds the best counts, since others use this machine too."""
+    bodies = [(path, json.dumps(body).encode()) for path, body in EXPENSIVE.values()]
+    bodies += [("chat/completions", body) for body in BODIES]
+    delays, sizes = list[float](), list[int]()
+    for _ in range(3):
+        with Honest(f"{served.url}/health") as honest:
+            statuses = [served.post(path, content=content).status_code for path, content in bodies]
+        assert set(statuses) <= {400, 404, 413}
+        delays.append(honest.slowest)
+        sizes.append(resident(served.url))
+    assert min(delays) < 0.5, delays
+    assert sizes[-1] - sizes[0] < 32 * 2**20, sizes
 
 
 HOSTILE = {

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
@@ -87,6 +88,36 @@ def test_what_the_server_refuses_is_said(far: remote.RemoteCheckpoint) -> None:
         list(remote.records(far, "autoregressive", ids, replace(SETTINGS, max_new_tokens=2000), Control(None)))
     with pytest.raises(ValueError, match="only single lanes of Compare"):
         far.engine.open(1, 1)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        '{"mars": null}',
+        '{"mars": []}',
+        '{"mars": {"records": 7}}',
+        '{"mars": {"records": [null]}}',
+        '{"mars": {"records": [{"index": 0}]}}',
+        '{"error": null}',
+        '{"error": {"code": 1}}',
+        '{"error": "x"}',
+        '{"mars": {"records": [{"index": 0, "phase": "decode", "seconds": 0.1, "query_tokens": 1, "rows": []}]}}',
+        '{"mars": ' + "[" * 700 + "]" * 700 + "}",
+        "{",
+    ],
+)
+def test_what_is_no_record_is_refused(far: remote.RemoteCheckpoint, event: str) -> None:
+    with pytest.raises(ValueError, match="sends no records that can be read"):
+        remote._read(event, far)
+
+
+def test_tokens_of_another_model_are_refused(far: remote.RemoteCheckpoint) -> None:
+    found = list(remote.records(far, "autoregressive", far.encode(TEXT), SETTINGS, Control(None)))
+    event = json.dumps({"mars": {"records": [asdict(record) for record in found]}})
+    assert remote._read(event, far) == found
+    few = replace(far, engine=replace(far.engine, vocab_size=3))
+    with pytest.raises(ValueError, match="of one row with tokens of this model"):
+        remote._read(event, few)
 
 
 def test_who_does_not_answer_is_named(serve: Callable[..., Any], served: Any) -> None:
