@@ -14,7 +14,7 @@ import time
 from collections import defaultdict
 from collections.abc import Collection
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from http import HTTPStatus
 from ipaddress import ip_address
 from urllib.parse import parse_qs, urlsplit
@@ -199,7 +199,7 @@ class Gate:
         if scope["method"] == "POST" and not limited:
             body = await _whole(receive, self._rules.largest_body)
             if _JSON.fullmatch(path):
-                check = self._check_json
+                check = partial(self._check_json, path)
                 body, session = check(body) if len(body) <= SMALL_BODY else await asyncio.to_thread(check, body)
             receive = _given(body, receive)
         if queued and scope["method"] == "POST":
@@ -212,7 +212,7 @@ class Gate:
             if answer.status != 200:
                 self._unread.forget(scope, session)
 
-    def _check_json(self, body: bytes) -> tuple[bytes, str]:
+    def _check_json(self, path: str, body: bytes) -> tuple[bytes, str]:
         """The body, a JSON object that names a possible session and event and no file, and its session.
 
         Lone surrogates become U+FFFD, since they cannot be encoded. Gradio would fetch the address of a file.
@@ -229,10 +229,11 @@ class Gate:
             raise HTTPException(400) from None
         if not isinstance(content, dict):
             raise HTTPException(400)
-        session, event, known = content.get("session_hash"), content.get("fn_index"), self._rules.events
+        session, event = content.get("session_hash"), content.get("fn_index")
         if isinstance(session, str) and not _SESSION.fullmatch(session):
             raise HTTPException(400)  # sessions are kept by their names
-        if event is not None and (type(event) is not int or event < 0 or (known is not None and event not in known)):
+        named = event is None and path.rstrip("/") != f"{API}/run/predict"  # which has no name of an event
+        if not named and not _is_event(event, self._rules.events):
             raise HTTPException(422)
         if not self._rules.uploads and _names_a_file(content):
             raise HTTPException(422)
@@ -377,6 +378,10 @@ def _names_a_file(content: object) -> bool:
         elif isinstance(value, list):
             waiting += value
     return False
+
+
+def _is_event(number: object, known: Collection[int] | None) -> bool:
+    return type(number) is int and number >= 0 and (known is None or number in known)
 
 
 def _name(host: str) -> str:

@@ -88,8 +88,10 @@ def load_adapter(folder: str | Path) -> Adapter:
         record=record,
         phrases=read_phrases(folder / PHRASES_FILE) if (folder / PHRASES_FILE).is_file() else None,
     )
-    if adapter.candidates < 1:
-        raise CheckpointError(f"{folder / RECORD_FILE}: candidates must be >= 1, got {adapter.candidates}")
+    with failing(f"{folder / RECORD_FILE} is no training record", "train it again", TypeError, ValueError):
+        candidates, _ = adapter.candidates, adapter.block_size
+    if candidates < 1:
+        raise CheckpointError(f"{folder / RECORD_FILE}: candidates must be >= 1, got {candidates}")
     return adapter
 
 
@@ -163,8 +165,12 @@ def _check_targets(config: dict[str, Any], layers: Sequence[Mapping[str, LowRank
         wanted = {numbers} if isinstance(numbers, int) else set(numbers)
         if wanted != {number for number, layer in enumerate(layers) if layer}:
             raise CheckpointError(f"{place}: layers_to_transform names other layers than {WEIGHTS_FILE} has: {_MERGE}")
+    if isinstance(names, str) and names != "all-linear":
+        raise CheckpointError(f"{place}: target_modules must be a list of names, got {names!r:.60}: {_MERGE}")
     if isinstance(names, list):
-        others = {name for layer in layers for name in layer} - {str(name).rpartition(".")[2] for name in names}
+        ends = tuple(f".{name}" for name in names)
+        keys = {f".model.layers.{n}.{LINEARS[name]}.{name}": name for n, layer in enumerate(layers) for name in layer}
+        others = [name for key, name in keys.items() if not key.endswith(ends)]
         if others:
             raise CheckpointError(f"{place}: target_modules lacks {min(others)}, which {WEIGHTS_FILE} has: {_MERGE}")
 

@@ -33,7 +33,7 @@ from mars.checkpoint.adapter import find_base, is_adapter, load_adapter, merge
 from mars.checkpoint.errors import CheckpointError, Progress
 from mars.checkpoint.sources import RECORD_FILE, locate
 from mars.checkpoint.weights import count_weights, load_model, load_tokenizer, read_config, read_json, shared_model
-from mars.config import DEFAULT_BLOCK_SIZE, DEVICES, DTYPES, DecodingSettings
+from mars.config import DEFAULT_BLOCK_SIZE, DEVICES, DTYPES, MAX_BLOCK_SIZE, DecodingSettings
 from mars.control import Control
 from mars.decoders import Needs
 from mars.decoding.pair import Pair
@@ -252,8 +252,10 @@ def read_record(folder: Path) -> dict[str, Any]:
             f"{path}: stage must be one of {', '.join(STAGES)}, got {record.get('stage')!r}; train it again"
         )
     block_size = record.get("block_size")
-    if record["stage"] != "sft" and (not isinstance(block_size, int) or block_size < 1):
-        raise CheckpointError(f"{path}: block_size must be a whole number >= 1, got {block_size!r}; train it again")
+    if record["stage"] != "sft" and (type(block_size) is not int or not 1 <= block_size <= MAX_BLOCK_SIZE):
+        raise CheckpointError(
+            f"{path}: block_size must be a whole number from 1 to {MAX_BLOCK_SIZE}, got {block_size!r}; train it again"
+        )
     return record
 
 
@@ -283,7 +285,12 @@ def _token_ids(folder: Path, tokenizer: PreTrainedTokenizerBase) -> dict[str, fr
         found.add(end_of_turn(tokenizer)[-1])
     for file in ("config.json", "generation_config.json"):
         named = read_json(folder / file).get("eos_token_id") if (folder / file).is_file() else None
-        found.update(named if isinstance(named, list) else [named])
+        ids = named if isinstance(named, list) else [named]
+        if not all(stop is None or isinstance(stop, int) for stop in ids):
+            raise CheckpointError(
+                f"{folder / file}: eos_token_id must be a token id or a list of them, got {named!r:.60}"
+            )
+        found.update(ids)
     stops = frozenset(stop for stop in found if stop is not None)
     return {"stop_token_ids": stops, "template_ids": frozenset(tokenizer.all_special_ids) - stops}
 

@@ -34,17 +34,26 @@ from tokenizers import Tokenizer, decoders, pre_tokenizers
 from transformers import AutoConfig, AutoTokenizer, GenerationConfig, PreTrainedConfig
 
 from mars.checkpoint.errors import CheckpointError, Progress, failing
-from mars.checkpoint.weights import AGAIN, MODELS, Stamp, folder_fingerprint, quiet, stamp_of
+from mars.checkpoint.weights import (
+    AGAIN,
+    MODELS,
+    MOST_LAYERS,
+    Stamp,
+    check_room,
+    count_weights,
+    folder_fingerprint,
+    quiet,
+    stamp_of,
+)
 
 CACHE_VARIABLE = "MARS_CACHE"
 MANIFEST = "manifest.json"
 _FORMAT = 1  # to be raised when `convert` writes something else: folders of another format are made again
 _ONE_THREAD = threading.Lock()
 _ABANDONED_SECONDS = 86_400
-_SPLIT = ("no", "count")
 _PART = re.compile(r"(.+)-(\d{5})-of-(\d{5})")
 ARCHITECTURES = ("llama", "qwen2")
-_BROKEN = (OSError, ValueError, IndexError, KeyError, TypeError, AttributeError, OverflowError, NotImplementedError)
+_BROKEN = (OSError, ValueError, IndexError, KeyError, TypeError, AttributeError, ArithmeticError, NotImplementedError)
 _READ, _WEIGHTS, _TOKENIZER = 0.25, 0.65, 0.85
 """Shares of the work that are done when the file has been read, the weights have been converted, the tokenizer too."""
 
@@ -210,6 +219,9 @@ def convert(file: Path, folder: Path, progress: Progress) -> None:
     with _read_once(file, reader):
         config = _config(file)
     config.tie_word_embeddings = all(tensor.name != "output.weight" for tensor in tensors)
+    with failing(f"{file} describes no {config.model_type} model", AGAIN, ValueError, TypeError, ArithmeticError):
+        size = count_weights(config)
+    check_room(file, size, sum(int(tensor.n_elements) for tensor in tensors))
     with torch.device("meta"):
         wanted = {name: weight.shape for name, weight in MODELS[config.model_type][1](config).state_dict().items()}
     state = {}
@@ -269,27 +281,28 @@ def _read_once(file: Path, reader: Any) -> Iterator[None]:
         gguf.GGUFReader = usual
 
 
-def _check_kind(file: Path, reader: Any, parts: int, names: Collection[str]) -> None:
+def _check_kind(file: Path, reader: Any, parts: int, tensors: Collection[str]) -> None:
     """Raise CheckpointError for a model that the folder could not hold as it is, or whose parts are not all there."""
+    field = reader.get_field("general.architecture")
+    architecture = field.contents() if field else None
+    names = ("split.no", "split.count", f"{architecture}.block_count")
     with _whole(file):
-        number, count = (
-            int(field.contents()) if (field := reader.get_field(f"split.{name}")) else 0 for name in _SPLIT
-        )
+        number, count, layers = (int(found.contents()) if (found := reader.get_field(name)) else 0 for name in names)
     if count > 1 and count != parts:
         raise CheckpointError(
             f"{file} is part {number + 1} of {count}: put all parts into one folder, called "
             f"NAME-00001-of-{count:05}.gguf and so on"
         )
-    field = reader.get_field("general.architecture")
-    architecture = field.contents() if field else None
     if architecture not in ARCHITECTURES:
         raise CheckpointError(
             f"{file} holds a model of architecture {architecture!r}, only {' and '.join(ARCHITECTURES)} can be read: "
             "take such a model"
         )
+    if layers > MOST_LAYERS:
+        raise CheckpointError(f"{file} describes {layers:,} layers, at most {MOST_LAYERS:,} are read: {AGAIN}")
     scaling = reader.get_field(f"{architecture}.rope.scaling.type")
     scaled = scaling is not None and scaling.contents() != "none"
-    if scaled or "rope_freqs.weight" in names:
+    if scaled or "rope_freqs.weight" in tensors:
         raise CheckpointError(
             f"{file} scales its rotary positions, which a GGUF file does not say in full: take the safetensors of the "
             "same model from the Hub"

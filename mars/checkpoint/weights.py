@@ -42,7 +42,8 @@ MODELS: dict[str, tuple[type[PreTrainedConfig], type[PreTrainedModel]]] = {
 Stamp = tuple[tuple[str, int, int], ...]
 """Name, size and time of change of each file: while they stand, nothing needs to be read again."""
 AGAIN = "copy or download it again"
-_MOST_LAYERS, _SLACK = 10_000, 2**24  # weights: what lacks fewer is said in the words of the shapes
+MOST_LAYERS = 10_000
+_SLACK = 2**24  # weights: what lacks fewer is said in the words of the shapes
 _HEAD, _EMBEDDING = "lm_head.weight", "model.embed_tokens.weight"
 _models: weakref.WeakValueDictionary[object, PreTrainedModel] = weakref.WeakValueDictionary()
 _loading = threading.Lock()
@@ -73,23 +74,25 @@ def read_config(folder: Path) -> tuple[str, PreTrainedConfig]:
     foreign = ("model_type", "architectures", "auto_map", "num_labels", "id2label", "label2id")
     kinds = (StrictDataclassError, ValueError, TypeError, KeyError, AttributeError, ArithmeticError)
     with failing(f"{path} describes no {model_type} model", "download it again", *kinds):
-        if not 0 < int(data.get("num_hidden_layers", 1)) <= _MOST_LAYERS:  # a list as long is made of it
-            raise ValueError(f"num_hidden_layers must be from 1 to {_MOST_LAYERS}")
+        if not 0 < int(data.get("num_hidden_layers", 1)) <= MOST_LAYERS:  # a list as long is made of it
+            raise ValueError(f"num_hidden_layers must be from 1 to {MOST_LAYERS}")
         config = MODELS[model_type][0].from_dict({key: value for key, value in data.items() if key not in foreign})
-        if count_weights(config) < 1:
-            raise ValueError("a size in it is not above 0")
+        count_weights(config)
     if set(getattr(config, "layer_types", None) or ()) - {"full_attention"}:
         raise CheckpointError(f"{path}: only full attention is supported; set use_sliding_window to false")
     return model_type, config
 
 
 def count_weights(config: PreTrainedConfig) -> int:
-    """About how many weights a Qwen2 or Llama has: those of its matrices."""
+    """About how many weights a Qwen2 or Llama has: those of its matrices. ValueError unless its sizes are above 0."""
     hidden, heads = config.hidden_size, config.num_attention_heads
     size = getattr(config, "head_dim", None) or hidden // heads
     attention = 2 * (heads + config.num_key_value_heads) * size * hidden
     layer = attention + 3 * hidden * config.intermediate_size
-    return int(config.num_hidden_layers * layer + (1 if config.tie_word_embeddings else 2) * config.vocab_size * hidden)
+    vocabulary = (1 if config.tie_word_embeddings else 2) * config.vocab_size * hidden
+    if min(config.num_hidden_layers, layer, vocabulary) < 1:
+        raise ValueError("a size in it is not above 0")
+    return int(config.num_hidden_layers * layer + vocabulary)
 
 
 def load_tokenizer(folder: Path, vocab_size: int | None = None) -> PreTrainedTokenizerBase:
@@ -101,9 +104,10 @@ def load_tokenizer(folder: Path, vocab_size: int | None = None) -> PreTrainedTok
         )
     with failing(f"{path} is broken", AGAIN, Exception):  # the tokenizers library raises no narrower kind
         tokenizer = PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
-    if vocab_size is not None and len(tokenizer) > vocab_size:
+    tokens = max(len(tokenizer), 1 + max(tokenizer.get_vocab().values(), default=-1))  # ids may leave numbers out
+    if vocab_size is not None and tokens > vocab_size:
         raise CheckpointError(
-            f"{path} has {len(tokenizer)} tokens, but config.json says vocab_size {vocab_size}: take the tokenizer "
+            f"{path} has {tokens} tokens, but config.json says vocab_size {vocab_size}: take the tokenizer "
             "that belongs to these weights"
         )
     try:
@@ -156,10 +160,13 @@ def _check_files(folder: Path, files: Sequence[Path], wanted: int) -> None:
         known = {file.name for file in files}
         if not isinstance(named, dict) or not known.issuperset(map(str, named.values())):
             raise CheckpointError(f"{index} names other files than the *.safetensors beside it: {AGAIN}")
+    check_room(folder / "config.json", wanted, there)
+
+
+def check_room(place: Path, wanted: int, there: int) -> None:
+    """Raise CheckpointError where memory would be taken for far more weights than there are."""
     if wanted > 2 * there + _SLACK:
-        raise CheckpointError(
-            f"{folder / 'config.json'} describes {wanted:,} weights, the files have {there:,}: download both again"
-        )
+        raise CheckpointError(f"{place} describes {wanted:,} weights, the files have {there:,}: download both again")
 
 
 def shared_model(

@@ -211,6 +211,13 @@ def test_only_events_that_exist_are_called(ask: Ask, path: str, number: str) -> 
     assert ask("POST", f"{API}/{path}", Rules(events={0, 1}), content=sent).status_code == 422
 
 
+@pytest.mark.parametrize("content", [b'{"data": [], "fn_index": null}', b'{"data": []}'])
+def test_a_call_without_a_name_needs_a_number(ask: Ask, content: bytes) -> None:
+    for path in ("run/predict", "run/predict/"):
+        assert ask("POST", f"{API}/{path}", content=content).status_code == 422
+    assert ask("POST", f"{API}/run/generate", content=content).status_code == 200
+
+
 FILE = {"path": "http://127.0.0.1/x", "meta": {"_type": "gradio.FileData"}}
 
 

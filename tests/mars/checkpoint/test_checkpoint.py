@@ -214,6 +214,13 @@ def lose_a_weight(folder: Path) -> None:
     save_file(weights, path, metadata={"format": "pt"})
 
 
+def add_a_far_token(folder: Path) -> None:
+    path = folder / "tokenizer.json"
+    described = json.loads(path.read_text())
+    described["model"]["vocab"]["far"] = 1_000_000
+    path.write_text(json.dumps(described))
+
+
 BROKEN = [
     (remove("config.json"), r"config\.json is missing: give a folder that holds"),
     (put("config.json", "{not json"), r"config\.json cannot be read as JSON .*: copy or download it again"),
@@ -244,9 +251,15 @@ BROKEN = [
     ),
     (
         put("mars.json", '{"stage": "mars", "block_size": 0}'),
-        r"mars\.json: block_size must be a whole number >= 1, got 0",
+        r"mars\.json: block_size must be a whole number from 1 to 64, got 0",
     ),
-    (put("mars.json", '{"stage": "mars"}'), r"mars\.json: block_size must be a whole number >= 1, got None"),
+    (put("mars.json", '{"stage": "mars"}'), r"mars\.json: block_size must be a whole number from 1 to 64, got None"),
+    (put("mars.json", '{"stage": "mars", "block_size": 1000000000}'), r"from 1 to 64, got 1000000000"),
+    (put("mars.json", '{"stage": "mars", "block_size": true}'), r"from 1 to 64, got True"),
+    (put("mars.json", "null"), r"mars\.json must hold a JSON object, got NoneType"),
+    (put("generation_config.json", '{"eos_token_id": "x"}'), r"eos_token_id must be a token id or a list of them"),
+    (put("generation_config.json", '{"eos_token_id": [[1]]}'), r"eos_token_id must be a token id or a list of them"),
+    (add_a_far_token, r"tokenizer\.json has 1000001 tokens, but config\.json says vocab_size 320"),
 ]
 
 

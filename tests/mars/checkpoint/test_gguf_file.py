@@ -252,6 +252,46 @@ def test_space_and_beginning_are_as_the_file_says(
     assert encode_prompt(tokenizer, "<s>ab").count(1) == 1
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "says"),
+    [
+        ("block_count", 10**8, "describes 100,000,000 layers"),
+        ("block_count", 9_000, "describes .* weights, the files have"),
+        ("block_count", 0, "describes no llama model"),
+        ("attention.head_count", 0, "no whole GGUF file|describes no llama model"),
+        ("embedding_length", 0, "no whole GGUF file|describes no llama model"),
+        ("feed_forward_length", 2**31 - 1, "describes .* weights, the files have"),
+        ("split.count", 7, "is part 1 of 7"),
+    ],
+)
+def test_sizes_are_checked_before_memory(
+    tmp_path: Path,
+    tiny_llama: PreTrainedModel,
+    write_gguf: Callable[..., Path],
+    monkeypatch: pytest.MonkeyPatch,
+    key: str,
+    value: int,
+    says: str,
+) -> None:
+    add = GGUFWriter.add_key_value
+
+    def changed(writer: GGUFWriter, name: str, was: Any, *rest: Any) -> None:
+        add(writer, name, value if name == f"llama.{key}" else was, *rest)
+
+    def end(writer: GGUFWriter) -> None:
+        if key.startswith("split"):
+            writer.add_uint16(key, value)
+        end_header(writer)
+
+    end_header = GGUFWriter.write_header_to_file
+    monkeypatch.setattr(GGUFWriter, "add_key_value", changed)
+    monkeypatch.setattr(GGUFWriter, "write_header_to_file", end)
+    file = write_gguf(tmp_path / "strange.gguf", tiny_llama)
+    (tmp_path / "out").mkdir()
+    with pytest.raises(CheckpointError, match=rf"strange\.gguf.*({says})"):
+        convert(file, tmp_path / "out", silent)
+
+
 def test_there_must_be_a_file() -> None:
     with pytest.raises(CheckpointError, match=r"there is no file absent\.gguf: give a GGUF file"):
         load_checkpoint("absent.gguf")
