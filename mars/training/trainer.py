@@ -96,20 +96,22 @@ class MixedLengthTrainer(Trainer):
             super()._load_from_checkpoint(resume_from_checkpoint, model)
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        if checkpoint is not None:
+            self._check_steps(TrainerState.load_from_json(str(Path(checkpoint) / "trainer_state.json")))
         with resuming(checkpoint):
-            if checkpoint is not None:
-                self._check_steps(TrainerState.load_from_json(str(Path(checkpoint) / "trainer_state.json")))
             super()._load_optimizer_and_scheduler(checkpoint)
 
     def _check_steps(self, state: TrainerState) -> None:
         """Raise ValueError unless so many steps of ours are as far as those were."""
-        batches, size = len(self.get_train_dataloader()), self.args.gradient_accumulation_steps
+        data: Any = self.train_dataset
+        batches = -(-len(data) // self.args.per_device_train_batch_size)
+        batches, size = -(-batches // self.args.world_size), self.args.gradient_accumulation_steps
         epochs, steps = divmod(state.global_step, -(-batches // size))
         here = epochs + min(steps * size, batches) / batches
         if state.epoch is not None and abs(state.epoch - here) > 1e-3 / batches:
             raise ValueError(
-                f"its {state.global_step} steps read {state.epoch:.4f} epochs, now they would be {here:.4f}: give the "
-                "gradient accumulation, the data and the number of processes of before"
+                f"the {state.global_step} saved steps read {state.epoch:.4f} epochs, now they would be {here:.4f}: "
+                "give the gradient accumulation, the data and the number of processes of before, or start anew"
             )
 
     def _load_rng_state(self, checkpoint: str | None) -> None:

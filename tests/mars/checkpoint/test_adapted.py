@@ -163,7 +163,7 @@ def test_pefts_own_name_of_the_base_will_do(write_adapter: WriteAdapter, llama_f
         ({"stage": "sft"}, "stage must be 'adapter'"),
         ({"mode": "half"}, "mode gated or merged"),
         ({"base": None}, "names no base"),
-        ({"block_size": 0}, "block_size must be a whole number >= 1"),
+        ({"block_size": 0}, "block_size must be a whole number from 1 to 64"),
     ],
 )
 def test_a_record_that_is_wrong_is_one_sentence(
