@@ -119,7 +119,7 @@ CONFIGS = [
     ({"exclude_modules": ["q_proj"]}, r"exclude_modules is not supported"),
     ({"layers_to_transform": [0]}, r"layers_to_transform names other layers"),
     ({"target_modules": ["q_proj"]}, r"target_modules lacks"),
-    ({"target_modules": ["layers.0.self_attn.q_proj", "v_proj", "o_proj", "gate_proj", "down_proj"]}, r"lacks q_proj"),
+    ({"target_modules": ["0.self_attn.q_proj", *LINEARS.keys() - {"q_proj"}]}, r"target_modules lacks q_proj"),
     ({"target_modules": r".*\.q_proj"}, r"target_modules must be a list of names"),
     ({"r": 0}, r"r must be >= 1 and lora_alpha a number, got 0 and 8$"),
 ]
