@@ -1,4 +1,7 @@
-"""`python -m app`: load the two checkpoints and serve the page on this machine."""
+"""`python -m app`: load the two checkpoints and serve the page on this machine.
+
+`python -m app export` writes it as static files instead.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,13 @@ from app.server import options, serving
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Serve until interrupted; the exit status."""
-    chosen = options.read(arguments)
+    """Serve until interrupted, or export; the exit status."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given[:1] == ["export"]:
+        from app.export import command
+
+        return command.main(given[1:])
+    chosen = options.read(given)
     site = chosen.site
     if not serving.can_serve(site.host, site.port):
         place = f"{site.host}, port {site.port}" if site.port else site.host

@@ -63,6 +63,7 @@ LAYERS: dict[str, list[dict[str, str]]] = {
         {"api": "api", "record": "record"},
         {"page": "page"},
         {"server": "server"},
+        {"export": "export"},
         {"__main__": "__main__"},
     ],
 }

@@ -28,11 +28,24 @@ RECORDED = "static/recorded.txt"
 def lines() -> bytes:
     """All lines, the lanes side by side in the order of their clocks; nothing where the run is missing."""
     run = shipped().get(NAME)
-    return stream.lines(_messages(run)).encode() if run else b""
+    if run is None:
+        return b""
+    first = stream.Recording(kind="recorded", prompt=run.question.prompt, lanes=list(map(_card, run.lanes)))
+    return stream.lines([first, *_messages(run)]).encode()
+
+
+def played(run: Run) -> str:
+    """The lines of a run that a page follows from a file, as it would follow a live one."""
+    first = stream.Opening(kind="open", id=run.id, lanes=list(map(_card, run.lanes)), recorded=True)
+    judged = ((lane.key, lane.right) for lane in run.lanes if lane.right is not None)
+    verdicts = [stream.Correctness(kind="verdict", lane=key, right=right) for key, right in judged]
+    names = ", ".join(dict.fromkeys(lane.checkpoint for lane in run.lanes))
+    last = stream.state("done", f"Recorded on {run.date[:10]} with {names}.")
+    return stream.lines([first, *_messages(run), *verdicts, last])
 
 
 def _messages(run: Run) -> Iterator[Mapping[str, object]]:
-    yield stream.Recording(kind="recorded", prompt=run.question.prompt, lanes=list(map(_card, run.lanes)))
+    """What follows the first message: passes, the lanes side by side in the order of their clocks, and ends."""
     baseline = baseline_of(run.lanes)
     others = [lane for lane in run.lanes if lane is not baseline]
     differences = Differences(baseline.key, [lane.key for lane in others])

@@ -72,11 +72,15 @@ class Follow(StrictDict):
 
 
 class Opening(StrictDict):
-    """The first message of a run or of the idle stage: the page starts afresh with these lanes."""
+    """The first message of a run or of the idle stage: the page starts afresh with these lanes.
+
+    With `recorded` their clocks count passes.
+    """
 
     kind: Literal["open"]
     id: str
     lanes: list[Card]
+    recorded: NotRequired[Literal[True]]
 
 
 class Recording(StrictDict):

@@ -19,6 +19,7 @@ FOLDER = Path(__file__).parents[2] / "assets" / "lessons"
 REFERENCE = Path(__file__).parents[2] / "mars" / "reference.py"
 REAL, SMALL = "real-model.json", "small-model.json"
 SWEEP = ("high-thresholds.json", "low-thresholds.json")
+RUNS = (REAL, SMALL, *SWEEP)
 TIMES = "pass-times.json"
 BUSY = 1.0
 """From this load on (the mean number of processes that want to run), other programs took part of the measured time."""

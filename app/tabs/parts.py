@@ -37,7 +37,7 @@ def refusing() -> Iterator[None]:
 def drawn(name: str, template: str, value: str | None = None, **options: Any) -> gr.HTML:
     """A component that the browser draws: the function that page.js has under `name` fills the template."""
     script = bundle.mount(name)
-    return gr.HTML(value, html_template=template, js_on_load=script, apply_default_css=False, **options)
+    return gr.HTML(value, html_template=template, js_on_load=script, apply_default_css=False, drawn=name, **options)
 
 
 def plain(elem_id: str, value: str = "", label: str = "") -> gr.HTML:

@@ -6,7 +6,7 @@ to a finished run of the session, which the server then saves, if it has a folde
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import gradio as gr
@@ -29,16 +29,20 @@ def keeper() -> gr.HTML:
 
 def build(shared: SharedRuns | None = None) -> None:
     """Lay out the tab inside the current Blocks; `shared` has the runs that visitors saved on the server."""
-    offers = [
-        {"name": name, "title": run.title, "note": run.note, "lanes": ", ".join(lane.title for lane in run.lanes)}
-        for name, run in shipped().items()
-    ]
-    view = drawn("step", '<div class="step"></div>', elem_id="step", shipped=offers, largest=MAX_BYTES)
+    view = drawn("step", '<div class="step"></div>', elem_id="step", shipped=offers(shipped()), largest=MAX_BYTES)
 
     def answered(event: gr.EventData) -> str:
         return as_json(answer(event._data, shared))
 
     view.submit(answered, None, view, **QUIET)
+
+
+def offers(runs: Mapping[str, Run]) -> list[dict[str, str]]:
+    """What the tab says of the runs that one can choose, by their names."""
+    return [
+        {"name": name, "title": run.title, "note": run.note, "lanes": ", ".join(lane.title for lane in run.lanes)}
+        for name, run in runs.items()
+    ]
 
 
 def answer(question: object, shared: SharedRuns | None = None) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -80,7 +81,7 @@ def tasks_of(run_cache: RunCache, view: View) -> list[str]:
 def select(run_cache: RunCache, view: View) -> Selection:
     """The runs of this view; a choice in it that no longer exists is ignored."""
     tasks, pooled = tasks_of(run_cache, view), run_cache.table()
-    sets = together.sets(pooled, view.against)
+    sets = run_cache.store().remembered(("sets", view.against), partial(together.sets, pooled, view.against))
     chosen = next((each for each in sets if each.name == view.runs), sets[0] if sets else None)
     offered = [each for place, each in enumerate(sets) if place < together.MOST_SETS or each is chosen]
     of_set = pooled[pooled["id"].isin(chosen.ids if chosen else ())]

@@ -15,7 +15,9 @@ from app.browser.bundle import BROWSER, mount, script, styles
 
 MODULES = {path.relative_to(BROWSER).as_posix() for path in BROWSER.rglob("*.js")}
 SHEETS = {path.relative_to(BROWSER).as_posix() for path in BROWSER.rglob("*.css")}
-ENTRIES = {"page.js", "step/replay.js"}
+SHELL = {path for path in MODULES if path.startswith("shell/")}
+BESIDE = {"step/replay.js", *SHELL}
+ENTRIES = {"page.js", *BESIDE}
 LOAD = "globalThis.window = {};"
 Write = Callable[..., None]
 
@@ -51,7 +53,8 @@ def bundled(entry: str = "page.js") -> str:
 def test_every_module_is_in_the_page_once() -> None:
     found = named(script())
     assert len(found) == len(set(found))
-    assert set(found) == MODULES - {"step/replay.js"}
+    assert set(found) == MODULES - BESIDE
+    assert set(named(script("shell/shell.js"))) == MODULES - {"step/replay.js", "shell/worker.js"}
 
 
 def test_a_replay_has_what_it_needs_alone() -> None:
@@ -64,7 +67,7 @@ def test_a_replay_has_what_it_needs_alone() -> None:
 def test_every_style_sheet_is_in_the_page_once() -> None:
     text = styles()
     assert "@import" not in text
-    for name in SHEETS - {"page.css", "step/replay.css"}:
+    for name in SHEETS - {"page.css", "step/replay.css", "shell/shell.css"}:
         rules = (BROWSER / name).read_text(encoding="utf-8").split("*/", 1)[1].strip().splitlines()
         assert text.count("\n".join(rules[:2])) == 1, name
 

@@ -6,11 +6,14 @@ import { LaneView } from "./lane.js";
 
 const SAME = "the same text";
 
+const LETTERS = "ABCD"; // of the lanes of a recorded run, which may have any key
+
 export class LaneSet {
   // `cards` introduce the lanes; `facts` gets what each token stands for; `recorded` says that clocks count passes.
   constructor(cards = [], facts = new WeakMap(), recorded = false) {
     this.recorded = recorded;
-    this.views = new Map(cards.map((card) => [card.key, new LaneView(card, facts, recorded)]));
+    const named = cards.map((card, place) => (recorded ? { ...card, letter: LETTERS[place] } : card));
+    this.views = new Map(named.map((card) => [card.key, new LaneView(card, facts, recorded)]));
     this.track = make("div", `lens-lanes${recorded ? " lens-recorded" : ""}`);
     this.track.append(...[...this.views.values()].map(({ root }) => root));
     this.partings = new Map();

@@ -101,14 +101,18 @@ class Stage extends RunView {
   picture() {
     this.lanes.flush();
     this.frames.ask();
+    if (!this.unseen) return;
+    this.unseen = false;
+    this.draw();
+    this.replay.show();
   }
 
-  open({ id, lanes }) {
+  open({ id, lanes, recorded = false }) {
     this.pointer.leave();
     const chosen = JSON.stringify(lanes.map(({ settings }) => settings));
     if (this.chosen && this.chosen !== chosen) this.leaveRecorded();
     this.chosen = chosen;
-    this.lanes = new LaneSet(lanes, this.facts);
+    this.lanes = new LaneSet(lanes, this.facts, recorded);
     this.looked = { lane: this.looked.lane };
     if (!this.recorded) this.fit();
     this.root.dataset.run = id;
@@ -135,6 +139,7 @@ class Stage extends RunView {
     document.querySelector(".lens-next-run")?.classList.toggle("shown", state === "running");
     if (!BEFORE.has(state)) this.leaveRecorded();
     if (!this.recorded) this.replay.ended(OVER.includes(state));
+    this.unseen = this.lanes.recorded && state === "done";
     super.state({ state, sentence });
   }
 
@@ -172,7 +177,7 @@ class Stage extends RunView {
   // Play a recorded run, unless something else has begun or is asked.
   play([{ prompt, lanes }, ...messages]) {
     if ((promptNow() || prompt) !== prompt || !BEFORE.has(this.root.dataset.state ?? "idle")) return;
-    this.recorded = new LaneSet(lanes.map((lane, place) => ({ ...lane, letter: "ABC"[place] })), this.facts, true);
+    this.recorded = new LaneSet(lanes, this.facts, true);
     this.recorded.prompt = prompt;
     for (const message of messages) this.recorded.hear(message);
     this.recorded.flush();

@@ -11,6 +11,7 @@ export const OVER = ["done", "stopped", "failed"]; // states of a run after whic
 const DRAWING_GAP = 250; // milliseconds
 const RECONNECTING = "The connection was lost. Reconnecting …";
 const LOST = "The server no longer has this run. Start it again.";
+const MISSING = "This recording could not be read. Is this browser online?";
 
 // The lines of a run on the server, until it is closed. The browser connects again by itself and says how many lines it
 // has; `say` hears of a connection that was lost, and null when there is one; `lost` that no more will come.
@@ -22,16 +23,23 @@ export function liveRun(run, { hear, say, lost }) {
   return source;
 }
 
-// A run in a file of the app's own: all of it comes at once, or nothing does.
-export function recordedRun(path, { hear }) {
-  const abort = new AbortController();
-  const read = async () => {
-    const answer = await fetch(ours(path), { signal: abort.signal });
-    if (answer.ok) hear(messagesOf(await answer.text()));
-  };
-  read().catch(() => {}); // the page is complete without it
-  return { close: () => abort.abort() };
+// A run in a file: all of it comes at once, or nothing does. `read` gives the text of the file; the page is complete
+// without it unless somebody asked for it, which `lost` says.
+export function recordedRun(path, { hear, lost = () => {} }, read = readFile) {
+  let open = true;
+  const say = (act) => (said) => open && act(said);
+  read(path).then((text) => messagesOf(text)).then(say(hear), say(() => lost(MISSING)));
+  return { close: () => (open = false) };
 }
+
+async function readFile(path) {
+  const answer = await fetch(ours(path));
+  if (!answer.ok) throw new Error(path);
+  return answer.text();
+}
+
+// Who makes the messages of a run that a view follows; a page without a server puts another maker here.
+export const makers = { follow: liveRun };
 
 // The base of views that draw a run, message by message: each kind of message has a method of its name. The value of a
 // component says which run to follow, or why none starts. A view has `status`, the element of its sentence.
@@ -66,7 +74,7 @@ export class RunView {
   listen(run) {
     this.source?.close();
     this.run = run;
-    this.source = run && liveRun(run, {
+    this.source = run && makers.follow(run, {
       hear: (messages) => {
         for (const message of messages) if (run === this.run) this.hear(message);
         this.picture();

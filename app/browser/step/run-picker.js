@@ -110,10 +110,12 @@ class RunPicker {
   // Show what "lens:step" asked for, as soon as it is there.
   fulfil() {
     const { wish } = keeper;
-    const opened = wish && keeper.open(wish.run);
-    if (!opened) return;
+    const shipped = wish && isShipped(this, wish.run);
+    const opened = wish && !shipped && keeper.open(wish.run);
+    if (!opened && !shipped) return;
     keeper.wish = null;
-    this.show(wish.run, opened, wish);
+    if (shipped) this.pick(`shipped:${wish.run}`, wish);
+    else this.show(wish.run, opened, wish);
   }
 
   // At first: what was asked for, else the newest run of this page, else the one from before the page was loaded.

@@ -1,0 +1,108 @@
+"""What the exported page reads in place of asking a server: recorded runs, and the answers of Trade-offs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from app.compare import problems, recorded
+from app.compare.runner import Runner
+from app.models.manager import Models
+from app.runs.run import Run, read
+from app.runs.stored import shipped
+from app.runs.what_if import page_document
+from app.scheduling import AdmissionQueue, Sessions
+from app.tabs import learn
+from app.tradeoffs.answers import RequestHandler
+from app.tradeoffs.run_cache import RunCache
+from app.tradeoffs.view import FIGURES, View
+
+EXAMPLES = Path(__file__).parents[2] / "assets" / "examples"
+BUDGETS = (2.0, 1.0, 5.0)
+"""Of accuracy, in points; the first is shown first. A server answers any other one."""
+_LIVE = "Settings act in the app: see README.md."
+_FEW = "Only the first texts are part of this page. The app shows all of them."
+Files = dict[str, str]
+"""Texts by their path in the folder of data."""
+
+
+def runs() -> dict[str, Run]:
+    """Every recorded run by its name, which is its id in the page: first those of the prompts to choose from."""
+    first = {recorded.NAME: shipped()[recorded.NAME]}
+    lessons = {Path(name).stem: read((learn.FOLDER / name).read_bytes()) for name in learn.RUNS}
+    named = {name: replace(run, title=f"Lesson: {run.title}") for name, run in lessons.items()}
+    return {name: replace(run, id=name) for name, run in (first | shipped(EXAMPLES) | shipped() | named).items()}
+
+
+def offers() -> list[dict[str, Any]]:
+    """The runs as Compare offers them: the label of the prompt's button, where it has one, else the run's title."""
+    labels = {prompt: label for label, prompt in problems.QUESTIONS}
+    found = []
+    for name, run in runs().items():
+        asked, problem = run.question, run.question.problem
+        offer = {"name": name, "label": labels.get(asked.prompt, run.title), "prompt": asked.prompt}
+        place = {"task": problem.task, "seed": problem.seed} if problem else {}
+        found.append({**offer, "question": asked.prompt in labels, **place})
+    return found
+
+
+def files(run_folder: Path | None = None) -> Files:
+    """Everything; `run_folder` has the measured runs (None: those of the repository)."""
+    found = {}
+    for name, run in runs().items():
+        found[f"runs/{name}.lines"] = recorded.played(run)
+        found[f"runs/{name}.json"] = page_document(run)
+    return found | _tradeoffs(RequestHandler(RunCache(run_folder), runner({})))
+
+
+def runner(sources: Mapping[str, str]) -> Runner:
+    """A runner that names these checkpoints and starts nothing."""
+    return Runner(Models(sources, _load), AdmissionQueue(1, 1), Sessions())
+
+
+def _load(source: str) -> Any:
+    raise ValueError(f"the export loads no model, got {source}")
+
+
+def _tradeoffs(handler: RequestHandler) -> Files:
+    """The answers to the questions of the tab: its opening, every view, and the card of every run in their tables."""
+
+    def ask(what: str, about: Any) -> dict[str, Any]:
+        answer: dict[str, Any] = json.loads(list(handler.answer({"ask": what, "about": about}, ""))[-1])
+        return answer
+
+    found, runs, views = Files(), dict[str, None](), list[dict[str, Any]]()
+    for view, shown in _views(ask):
+        views.append({**view, "file": f"trade/view-{len(views)}.json"})
+        found[views[-1]["file"]] = json.dumps(shown)
+        runs |= dict.fromkeys(row["id"] for row in shown["table"]["rows"] if row["id"])
+    for place, run in enumerate(runs):
+        card = {**ask("card", {"id": run}), "choice": None, "lacking": _LIVE, "again": _FEW}
+        found[f"trade/run-{place}.json"] = json.dumps({"card": card, "texts": ask("samples", {"id": run})})
+    begin = {**ask("begin", None), "points": {"value": BUDGETS[0], "least": min(BUDGETS), "most": max(BUDGETS)}}
+    index = {"begin": begin, "views": views, "runs": list(runs), "few": _FEW, "budgets": sorted(BUDGETS)}
+    return {**found, "trade/index.json": json.dumps(index)}
+
+
+def _views(ask: Any) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """Every view that the tab's lists can choose, with its answer; of each list the first choice comes first."""
+    for figure in FIGURES:
+        waiting: list[dict[str, Any]] = [{"figure": figure}]
+        seen = list[dict[str, Any]]()
+        while waiting:
+            shown = ask("view", waiting.pop(0))
+            lists = {name: shown[name]["value"] for name in ("runs", "batch")}
+            view = {"figure": figure, "against": shown["against"], **lists, "task": shown["task"]}
+            if view in seen:
+                continue
+            seen.append(view)
+            asked = {**view, "batch": view["batch"] or View().batch}
+            for points in BUDGETS if shown["answer"] else BUDGETS[:1]:
+                same = points == View().points
+                yield {**view, "points": points}, shown if same else ask("view", {**asked, "points": points})
+            options = {"against": shown["axes"], "runs": shown["runs"]["options"], "task": shown["tasks"]}
+            waiting += [{**asked, name: each["value"]} for name, listed in options.items() for each in listed]
+            waiting += [{**asked, "batch": batch} for batch in shown["batch"]["options"]]

@@ -1,0 +1,131 @@
+"""The one page of the export: what the tabs of the app lay out, as plain HTML that the browser's modules fill.
+
+Of Gradio's components those are kept that need no server: what the browser draws, and text. The controls of a live run
+are left out; Compare offers the recorded runs instead.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import gradio as gr
+from markdown_it import MarkdownIt
+
+from app.browser import bundle
+from app.export import records
+from app.models.pairs import REAL_SOURCES, TINY_SOURCES
+from app.page import build
+from app.tabs import step
+from mars.schema import page_json
+
+_PROSE = MarkdownIt("commonmark", {"html": False}).enable("table")
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
+    "font-src 'self'; connect-src 'self'; worker-src 'self'; base-uri 'self'; form-action 'none'"
+)
+"""That of the app (app/server/policy.py) without what Gradio needs; Plotly sets styles."""
+_PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<title>MARS Lens</title>
+<link rel="icon" href="data:,">
+<link rel="stylesheet" href="lens.css">
+<script src="lens.js" defer></script>
+</head>
+<body>
+<div class="gradio-container"><main class="contain">
+{body}
+<noscript>This page draws recorded runs with its own script; allow scripts to see them.</noscript>
+</main></div>
+<script type="application/json" id="lens-given">{given}</script>
+{decoders}
+</body>
+</html>
+"""
+_COMPARE = """<div class="lens-controls"><div class="lens-prompt">
+<div id="prompt"><textarea rows="2" readonly aria-label="Prompt of the recorded run"></textarea></div>
+<div class="lens-row lens-examples" role="group" aria-label="Recorded answers to prompts"></div>
+<div class="lens-row lens-examples" role="group" aria-label="Other recorded runs"></div>
+</div></div>"""
+
+
+def page() -> str:
+    """The HTML of the page."""
+    with gr.Blocks():
+        blocks = build(records.runner(_sources()), {lane: _name(source) for lane, source in TINY_SOURCES.items()})
+    tabs = next(child for child in blocks.children if isinstance(child, gr.Tabs))
+    props = {part.props["drawn"]: {**part.props, "value": part.value} for part in _drawn(blocks)}
+    props["step"]["shipped"] = step.offers(records.runs())
+    props["tradeoffs"]["plotly"] = "plotly.js"
+    given = {"props": {name: props[name] for name in _KEPT}, "runs": records.offers()}
+    outside = [_html(child) for child in blocks.children if child is not tabs]
+    body = "\n".join([outside[0], _tabs(tabs), *outside[1:]])
+    return _PAGE.format(policy=_POLICY, body=body, given=page_json(given), decoders=bundle.decoder_table())
+
+
+_KEPT = ("masthead", "runs", "sharing", "stage", "step", "tradeoffs", "course")
+"""The components that need no server, by the names of `app/browser/page.js`."""
+_HEADING = "## This machine"
+"""Of About: which machine serves nobody."""
+
+
+def _name(source: str) -> str:
+    return source.rpartition("/")[2]
+
+
+def _sources() -> dict[str, str]:
+    sources = [*TINY_SOURCES.values(), *REAL_SOURCES.values()]
+    return {_name(source): source for source in sources}
+
+
+def _drawn(block: Any) -> Iterable[gr.HTML]:
+    if isinstance(block, gr.HTML) and block.props.get("drawn") in _KEPT:
+        yield block
+    for child in getattr(block, "children", ()):
+        yield from _drawn(child)
+
+
+def _tabs(tabs: gr.Tabs) -> str:
+    """The bar and the panels, with the names that the browser's modules look for; the first tab is open."""
+    bar, panels = [], []
+    for tab in tabs.children:
+        about_it = {"role": "tab", "id": f"{tab.elem_id}-button", "data-tab-id": tab.id, "aria-controls": tab.elem_id}
+        bar.append(_tag("button", html.escape(tab.label), type="button", **about_it))
+        content = [_html(child) for child in tab.children]
+        inside = _tag("div", "\n".join([_COMPARE, *content] if tab.id == "compare" else content), _class="column")
+        labelled = {"id": tab.elem_id, "aria-labelledby": f"{tab.elem_id}-button"}
+        panels.append(_tag("div", inside, _class="tabitem", role="tabpanel", **labelled))
+    wrapper = _tag("div", _tag("div", "".join(bar), _class="tab-container", role="tablist"), _class="tab-wrapper")
+    return _tag("div", "\n".join([wrapper, *panels]), id=tabs.elem_id)
+
+
+def _html(block: Any) -> str:
+    """A block and what is in it; nothing where that needs a server."""
+    if isinstance(block, gr.HTML):
+        name = block.props.get("drawn")
+        return _tag("div", block.html_template, _of=block, data_drawn=name) if name in _KEPT else ""
+    if isinstance(block, gr.Markdown):
+        text = block.value or ""
+        if not text or text == _HEADING:
+            return ""
+        prose = _PROSE.render(text).replace("<table>", '<table tabindex="0">')  # wide ones scroll, also by keys
+        return _tag("div", prose, _of=block)
+    inside = "\n".join(filter(None, map(_html, getattr(block, "children", ()))))
+    if not inside:
+        return ""
+    if isinstance(block, gr.Accordion):
+        return _tag("details", _tag("summary", html.escape(block.label), _class="label-wrap") + inside, _of=block)
+    return _tag("div", inside, _of=block, _class="column" if isinstance(block, gr.Column) else "row")
+
+
+def _tag(name: str, inside: str, *, _of: Any = None, _class: str = "", **attributes: Any) -> str:
+    """An element; `_of` is the component whose name and classes it has."""
+    classes = " ".join(filter(None, [_class, *(getattr(_of, "elem_classes", None) or ())]))
+    named: Mapping[str, Any] = {"id": getattr(_of, "elem_id", None), "class": classes, **attributes}
+    said = [f' {key.replace("_", "-")}="{html.escape(str(value))}"' for key, value in named.items() if value]
+    return f"<{name}{''.join(said)}>{inside}</{name}>"

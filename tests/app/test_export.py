@@ -1,0 +1,234 @@
+"""The exported page, on a plain file server below a path: everything works there, and nothing else is asked for."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from app.export import command, records
+from app.runs.run import to_json
+from app.runs.what_if import what_if
+from tests.app.test_axe import MODES, change, complaints
+from tests.app.tradeoffs import fabricated
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+browser = pytest.mark.browser
+TABS = ["compare", "step", "tradeoffs", "learn", "about"]
+OpenTab = Callable[["Page", str], None]
+Visit = Callable[..., "Page"]
+SHORT = "8-translate"
+"""The shortest of the recorded runs."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the files: with few measured runs, and of the figures the first alone."""
+    runs = fabricated.store(tmp_path_factory.mktemp("stored") / "runs")
+    found = tmp_path_factory.mktemp("server") / "below" / "site"
+    done = subprocess.run(
+        [sys.executable, "-c", EXPORT, str(found), str(runs)], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return found
+
+
+EXPORT = """
+import sys
+from app.export import command, records
+records.FIGURES, records.BUDGETS = records.FIGURES[:1], records.BUDGETS[:2]
+sys.exit(command.main(["--output", sys.argv[1], "--runs", sys.argv[2]]))
+"""
+
+
+class _Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_: Any) -> None: ...
+
+
+@pytest.fixture(scope="module")
+def address(folder: Path) -> Iterator[str]:
+    """The address of the page."""
+    root = folder.parents[1]
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=root)) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/{folder.relative_to(root)}/"
+        server.shutdown()
+
+
+@pytest.fixture
+def look(new_tab: Callable[[str], Page], address: str) -> Iterator[Visit]:
+    """`look("?run=…", width, motion)`: the page with a run on the stage; fails on a complaint or a foreign request."""
+    wrong: list[str] = []
+
+    def look(search: str = "", width: int = 1280, motion: str = "reduce") -> Page:
+        tab = new_tab(address)
+        tab.set_viewport_size({"width": width, "height": 800})
+        tab.emulate_media(reduced_motion=motion)
+        tab.on("console", lambda message: wrong.append(message.text) if message.type in ("error", "warning") else None)
+        tab.on("pageerror", lambda error: wrong.append(str(error)))
+        tab.on("response", lambda answer: wrong.append(answer.url) if answer.status >= 400 else None)
+        tab.on(
+            "request",
+            lambda asked: None if asked.url.startswith((address, "data:", "blob:")) else wrong.append(asked.url),
+        )
+        tab.goto(address + search)
+        tab.wait_for_selector("#stage [data-state=done]", state="attached")
+        return tab
+
+    yield look
+    assert wrong == []
+
+
+def test_the_folder_is_small_and_self_contained(folder: Path) -> None:
+    sizes = {path: path.stat().st_size for path in folder.rglob("*") if path.is_file()}
+    assert sum(sizes.values()) < 4_000_000
+    page = (folder / "index.html").read_text(encoding="utf-8")
+    assert "default-src 'none'; script-src 'self'; " in page
+    assert re.findall(r"""<script(?! type="application/json")[^>]*>""", page) == ['<script src="lens.js" defer>']
+    fetched = re.findall(r"<(?:link|img|iframe|source)[^>]+(?:src|href)=([^ >]+)", page)
+    assert fetched == ['"data:,"', '"lens.css"']
+    assert "://" not in re.sub(r"https?://www\.w3\.org/", "", (folder / "lens.css").read_text(encoding="utf-8"))
+
+
+def test_a_folder_with_files_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "mine.txt").write_text("mine")
+    assert command.main(["--output", str(tmp_path)]) == 2
+    assert "is not empty; name a new folder" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def test_every_prompt_has_its_recorded_run() -> None:
+    offers = records.offers()
+    assert sum(offer["question"] for offer in offers) == 8
+    assert len(offers) == len({offer["name"] for offer in offers}) == 16
+
+
+def test_other_thresholds_count_as_in_python(in_node: Callable[..., Any]) -> None:
+    for name, run in records.runs().items():
+        found = in_node("shell/saved-run.js", "({ readRun }, text) => readRun(text).what_if", to_json(run))
+        assert found == {lane.key: json.loads(json.dumps(what_if(lane))) for lane in run.lanes}, name
+
+
+@browser
+@pytest.mark.parametrize("width", [1280, 390])
+def test_every_tab_opens(look: Visit, open_tab: OpenTab, width: int) -> None:
+    tab = look(width=width)
+    for mode in ("light", "projector"):
+        change(tab, "light", mode)
+        for name in TABS:
+            open_tab(tab, name)
+            assert tab.evaluate("document.documentElement.scrollWidth") <= width, (mode, name)
+    assert tab.locator("#tabs [role=tab]").evaluate_all("tabs => tabs.map(tab => tab.dataset.tabId)") == TABS
+
+
+@browser
+def test_an_example_plays_to_its_end(look: Visit) -> None:
+    run = records.runs()[SHORT]
+    tab = look(f"?run={SHORT}", motion="no-preference")
+    longest = max(len(lane.written) for lane in run.lanes)
+    tab.wait_for_function("n => document.querySelector('.lens-clock').textContent === `pass ${n} of ${n}`", arg=longest)
+    assert tab.input_value("#prompt textarea") == run.question.prompt
+    for lane in run.lanes:
+        assert lane.text.strip() in tab.inner_text(f"#stage [data-lane={lane.key}] .lens-text")
+
+
+@browser
+def test_it_works_without_a_network(look: Visit, open_tab: OpenTab) -> None:
+    tab = look()
+    tab.evaluate("navigator.serviceWorker.ready.then(() => true)")
+    tab.wait_for_function("() => navigator.serviceWorker.controller !== null")
+    tab.context.set_offline(True)
+    try:
+        tab.reload()
+        tab.wait_for_selector("#stage [data-state=done]")
+        for name in TABS:
+            open_tab(tab, name)
+    finally:
+        tab.context.set_offline(False)
+
+
+@browser
+@pytest.mark.parametrize("search", ["?run=4-python", "?task=python_functions&seed=2&models=tiny&lanes=3"])
+def test_links_open_their_run(look: Visit, search: str) -> None:
+    tab = look(search)
+    assert tab.get_attribute("#stage .lens-stage", "data-run") == "4-python"
+    tab.click(".lens-step-through")
+    tab.wait_for_selector(".step[data-run='4-python']")
+    tab.wait_for_function("() => location.search.includes('tab=step&run=4-python')")
+    assert not tab.is_visible(".lens-refused")
+
+
+@browser
+def test_a_wrong_link_is_refused_in_part(look: Visit) -> None:
+    tab = look("?run=none&tau=0.7")
+    tab.wait_for_selector(".lens-refused")
+    assert "run=none" in tab.inner_text(".lens-refused")
+    assert tab.get_attribute("#stage .lens-stage", "data-run") == "5-first-look"
+
+
+@browser
+def test_saved_files_open_or_say_why(look: Visit) -> None:
+    run = to_json(replace(records.runs()[SHORT], id="a-run"))
+    tab = look("?tab=step")
+    tab.wait_for_selector(".step-top[data-ready]")
+
+    def give(text: str) -> None:
+        tab.set_input_files(".step-file", {"name": "run.json", "mimeType": "application/json", "buffer": text.encode()})
+
+    give(run)
+    tab.wait_for_selector(".step[data-run=a-run] .step-column")
+    with tab.expect_download() as saved:
+        tab.click(".step-save")
+    assert json.loads(Path(saved.value.path()).read_text()) == json.loads(run)
+    for broken, reason in (("{", "it is not JSON"), ('{"kind": "other"}', "it is no run that MARS Lens saved")):
+        give(broken)
+        tab.wait_for_function("text => document.querySelector('.step-notice').textContent.includes(text)", arg=reason)
+
+
+@browser
+def test_figures_answer_their_lists(look: Visit, open_tab: OpenTab) -> None:
+    tab = look("?tab=tradeoffs")
+    open_tab(tab, "tradeoffs")
+    tab.get_by_label("Horizontal axis").select_option("tokens_per_forward")
+    tab.wait_for_function("() => document.querySelector('.trade-sentence').textContent.includes('tokens per forward')")
+    tab.fill(".trade-points", "1")
+    tab.press(".trade-points", "Enter")
+    tab.wait_for_function("() => document.querySelector('.trade-sentence').textContent.startsWith('Within 1 point')")
+    tab.fill(".trade-points", "1.5")
+    tab.press(".trade-points", "Enter")
+    tab.wait_for_function(
+        "() => document.querySelector('.trade-status').textContent.includes('answers for 1, 2 points')"
+    )
+    tab.fill(".trade-points", "2")
+    tab.press(".trade-points", "Enter")
+    tab.wait_for_function("() => document.querySelector('.trade-sentence').textContent.startsWith('Within 2 points')")
+    tab.click("summary:has-text('The numbers as a table')")
+    tab.locator(".trade-open").first.click()
+    tab.wait_for_selector(".trade-sample")
+    with tab.expect_download() as saved:
+        tab.click("text=Save the numbers as CSV")
+    assert len(Path(saved.value.path()).read_text().splitlines()) > 3
+
+
+@browser
+def test_no_tab_has_a_serious_violation(look: Visit, open_tab: OpenTab) -> None:
+    tab, found, last = look(), [], "light"
+    for mode in MODES:
+        change(tab, last, mode)
+        last = mode
+        for name in TABS:
+            open_tab(tab, name)
+            found += [f"{mode}, {name}: {complaint}" for complaint in complaints(tab, MODES[mode])]
+    assert found == []
