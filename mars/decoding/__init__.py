@@ -44,12 +44,12 @@ class _Loaded(Mapping[str, _T]):
 
 
 def _decoder(info: DecoderInfo) -> Decoder:
-    found = decoders.load(info.function)
+    function = decoders.load(info.function)
     if info.alone:
-        return found
+        return function
     from mars.decoding.pool import decoder_of
 
-    return decoder_of(found)
+    return decoder_of(function)
 
 
 DECODERS: Mapping[str, Decoder] = _Loaded(_decoder, alone=True)

@@ -128,21 +128,21 @@ class Row:
         known = accepted if verified is None else verified
         proposals = result.proposals(place, self.method.sources(self, threshold, known))
         kept, ids = result.drafts[place], result.ids[place]
-        found = self.traced(engine, batch, window, place, proposals, accepted, kept=kept)
+        traced = self.traced(engine, batch, window, place, proposals, accepted, kept=kept)
         self.written += accepted
         self.gained, self.drafted = accepted, kept
         self.response += ids[:accepted]
         self.proposed = ids[accepted : accepted + kept]
         self.scores = result.scores[place][accepted : accepted + kept]
         reason = self.ending(ids[accepted - 1], engine.stop_token_ids)
-        return RowPass(self.number, start, proposals, accepted, threshold, reason, found)
+        return RowPass(self.number, start, proposals, accepted, threshold, reason, traced)
 
     def only_read(self, window: Window, place: int) -> RowPass:
         """The record of a pass that read tokens of this row, which is `place` of the window, and proposed none."""
         known = self.length
-        found = trace(window, place, known=known, text=known) if self.control.trace else None
+        traced = trace(window, place, known=known, text=known) if self.control.trace else None
         reason: FinishReason | None = "cancelled" if self.control.stopped else None
-        return RowPass(self.number, self.written, (), 0, self.threshold, reason, found)
+        return RowPass(self.number, self.written, (), 0, self.threshold, reason, traced)
 
     def traced(
         self,

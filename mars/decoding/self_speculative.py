@@ -204,7 +204,7 @@ class SelfSpeculative(Method):
         places = [(row, depth) for row, plan in enumerate(plans) for depth in range(1 + plan.drafts)]
         rows_N, depths_N = torch.tensor(places, device=logits_RWV.device).unbind(1)
         roots = [logits_RWV.shape[1] - plan.columns for plan in plans]
-        found = read_some(
+        proposals = read_some(
             logits_RWV,
             [(row, roots[row] + depth) for row, depth in places],
             (batch.written_R[rows_N] + depths_N)[:, None],
@@ -213,23 +213,23 @@ class SelfSpeculative(Method):
             alternatives=self.alternatives,
             kernel=kernel_for(logits_RWV),
         )
-        return found.spread(rows_N, depths_N, (len(plans), 1 + max(plan.drafts for plan in plans)))
+        return proposals.spread(rows_N, depths_N, (len(plans), 1 + max(plan.drafts for plan in plans)))
 
     def _judge_linear(self, batch: Batch, logits_RWV: torch.Tensor) -> AcceptResult:
         drafts_RD, drafts_R = self._drafts(batch)
         alone = len(batch.rows) == 1 and not batch.static
         root_R = None if alone else logits_RWV.shape[1] - 1 - self.drafts - drafts_R
-        found, index_RW = self.read_rows(batch, logits_RWV, root_R, self.drafts)
-        sure_RW = self._probabilities(found, logits_RWV, index_RW) >= self.sure
-        found, accepted_R = self.verified(batch, found, drafts_RD, logits_RWV, root_R)
-        return self._left(found, accepted_R, sure_RW & (accepted_R > drafts_R)[:, None])
+        proposals, index_RW = self.read_rows(batch, logits_RWV, root_R, self.drafts)
+        sure_RW = self._probabilities(proposals, logits_RWV, index_RW) >= self.sure
+        proposals, accepted_R = self.verified(batch, proposals, drafts_RD, logits_RWV, root_R)
+        return self._left(proposals, accepted_R, sure_RW & (accepted_R > drafts_R)[:, None])
 
     def _judge_none(self, batch: Batch, logits_RWV: torch.Tensor) -> AcceptResult:
         """One-token mode leaves no drafts."""
-        found = self.read(batch, logits_RWV)
-        none_RK = torch.full_like(found.ids_RW, self.mask_token_id).expand(-1, self.drafts)
-        left_RW = torch.cat((found.ids_RW, none_RK), 1)
-        return AcceptResult(found, torch.ones_like(batch.length_R), left_RW, torch.zeros_like(batch.length_R))
+        proposals = self.read(batch, logits_RWV)
+        none_RK = torch.full_like(proposals.ids_RW, self.mask_token_id).expand(-1, self.drafts)
+        left_RW = torch.cat((proposals.ids_RW, none_RK), 1)
+        return AcceptResult(proposals, torch.ones_like(batch.length_R), left_RW, torch.zeros_like(batch.length_R))
 
     def verified(
         self,
@@ -245,16 +245,16 @@ class SelfSpeculative(Method):
         """
         return chain, batch.matched(chain.ids_RW, drafts_RD)
 
-    def _probabilities(self, found: Read, logits_RWV: torch.Tensor, index_RW: torch.Tensor | None) -> torch.Tensor:
+    def _probabilities(self, proposals: Read, logits_RWV: torch.Tensor, index_RW: torch.Tensor | None) -> torch.Tensor:
         """Of the proposals, [R, W], which were read in the columns `index_RW`."""
         if self.score == "probability":
-            return found.scores_RW
+            return proposals.scores_RW
         probabilities_RWV = logits_RWV.softmax(-1)
         if index_RW is not None:
             probabilities_RWV = probabilities_RWV.gather(1, index_RW[..., None].expand_as(probabilities_RWV))
-        return probabilities_RWV.gather(-1, found.ids_RW[..., None])[..., 0]
+        return probabilities_RWV.gather(-1, proposals.ids_RW[..., None])[..., 0]
 
-    def _left(self, found: Read, accepted_R: torch.Tensor, kept_RW: torch.Tensor) -> AcceptResult:
+    def _left(self, proposals: Read, accepted_R: torch.Tensor, kept_RW: torch.Tensor) -> AcceptResult:
         """Leave the accepted tokens and behind them at most K drafts, as long as `kept_RW` [R, W] is true.
 
         Masks follow in the K slots in which the next pass may look for drafts, over anything left there before.
@@ -263,8 +263,8 @@ class SelfSpeculative(Method):
         accepted_RW = columns_W < accepted_R[:, None]
         within_RW = columns_W < accepted_R[:, None] + self.drafts
         run_RW = ((accepted_RW | kept_RW) & within_RW).cumprod(1).bool()
-        left_RW = torch.where(run_RW, found.ids_RW, self.mask_token_id)
-        return AcceptResult(found, accepted_R, left_RW, run_RW.sum(1) - accepted_R)
+        left_RW = torch.where(run_RW, proposals.ids_RW, self.mask_token_id)
+        return AcceptResult(proposals, accepted_R, left_RW, run_RW.sum(1) - accepted_R)
 
     def layout_name(self, row: Row) -> str:
         if self.layout is not None or not self.planned:

@@ -55,7 +55,7 @@ class Member:
     shared: bool = False
     error: BaseException | None = None
 
-    def rest(self) -> None:
+    def pause(self) -> None:
         """Sit out the next pass if the reader is far enough behind."""
         self.row.resting = self.ahead is not None and len(self.records) >= self.ahead
 
@@ -283,7 +283,7 @@ class Service:
         arrivals = [self._arrivals.popleft() for _ in range(len(self._arrivals))]
         self._members.update((member.row.number, member) for member in arrivals)
         for member in self._members.values():
-            member.rest()
+            member.pause()
         try:
             record = compute(self._engine.device, lambda: self._joined(arrivals).step())
         except Exception as error:  # noqa: BLE001 - whatever it is, the readers get it

@@ -63,10 +63,10 @@ def _followed(sees_CC: torch.Tensor, positions: Sequence[int]) -> list[int | Non
     """For each column the one that it stands behind: it sees the same columns, and itself."""
     itself_CC = torch.eye(len(positions), dtype=torch.bool)
     next_C = (sees_CC[1:] == (sees_CC[:-1] | itself_CC[1:])).all(1).tolist()
-    found: list[int | None] = [None if sees_CC[0].sum() == 1 else _behind(sees_CC, positions, 0)]
+    after: list[int | None] = [None if sees_CC[0].sum() == 1 else _behind(sees_CC, positions, 0)]
     for column, follows in enumerate(next_C, start=1):
-        found.append(column - 1 if follows else _behind(sees_CC, positions, column))
-    return found
+        after.append(column - 1 if follows else _behind(sees_CC, positions, column))
+    return after
 
 
 def _behind(sees_CC: torch.Tensor, positions: Sequence[int], column: int) -> int | None:

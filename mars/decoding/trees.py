@@ -258,15 +258,15 @@ class Expectation:
 
     def copy(self, token_id: int, length: int) -> Draft:
         """A draft that is a copy behind a match of so many tokens."""
-        found = bisect_right(_LENGTHS, length)
-        return self._draft(token_id, 2 * _SCORES + found, _COPIED[found], "copy")
+        kind = bisect_right(_LENGTHS, length)
+        return self._draft(token_id, 2 * _SCORES + kind, _COPIED[kind], "copy")
 
-    def phrase(self, found: Next) -> Draft:
+    def phrase(self, following: Next) -> Draft:
         """A draft that often follows what is before it."""
-        often = found.seen >= _OFTEN
-        share = bisect_right(_SHARES, found.share)
+        often = following.seen >= _OFTEN
+        share = bisect_right(_SHARES, following.share)
         kind = 2 * _SCORES + len(_COPIED) + share + often * len(_PHRASED)
-        return self._draft(found.token_id, kind, _PHRASED[share], "copy")
+        return self._draft(following.token_id, kind, _PHRASED[share], "copy")
 
     def agreed(self, proposal: Draft, copy: Draft) -> Draft:
         """A draft that a mask proposed and that is also the copy."""
@@ -318,9 +318,9 @@ class Expectation:
         copied = follower is not None and self.masks > 0 and self._next(follower).odds >= shares[0]
         least = 0.0 if follower is None else least
         while True:
-            found = _at(chain, reached, shares, price, room, ends_in_copy=copied, least=least)
-            if found.columns <= MOST_COLUMNS:
-                return found
+            plan = _at(chain, reached, shares, price, room, ends_in_copy=copied, least=least)
+            if plan.columns <= MOST_COLUMNS:
+                return plan
             price *= 1.25
 
     def _mixed(self, proposals: Sequence[Draft], follower: Follower) -> Iterator[Draft]:

@@ -60,12 +60,12 @@ class WholePasses:
         reach = 1 + max(row.length for row in rows) + method.lookahead
         extent = min(rounded_extent(reach), self._memory.slots)
         key = method, count, pending_of(rows, static=True), extent, set(values) == {None}, active
-        found = self._cache.run(key, extent, lambda: self._pass(places, count, extent))
-        table = found.table_RN[: places[-1] + 1].tolist()
-        result = unpacked([table[place] for place in places], found.alternatives)
-        batch = replace(found.batch, rows=rows, thresholds=values)
+        made = self._cache.run(key, extent, lambda: self._pass(places, count, extent))
+        table = made.table_RN[: places[-1] + 1].tolist()
+        result = unpacked([table[place] for place in places], made.alternatives)
+        batch = replace(made.batch, rows=rows, thresholds=values)
         method.plan(batch)
-        return batch, found.window, result
+        return batch, made.window, result
 
     def prepare(self, ways: Sequence[tuple[Method, float | None]], capacity: int) -> None:
         """Make the passes of these methods, each with a threshold or none, until their graphs are captured.

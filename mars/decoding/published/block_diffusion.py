@@ -78,9 +78,9 @@ class _Row:
     def take(self, proposals: Sequence[Proposal], chosen: Sequence[bool]) -> None:
         """Fill what was chosen, given the proposals of all columns of the block."""
         behind = -len(self.kept)
-        found = list(zip(self.kept, proposals[behind:], chosen[behind:], strict=True))
-        self.shown = tuple(kept or new for kept, new, _ in found)
-        self.kept = [kept or (replace(new, source="draft") if fills else None) for kept, new, fills in found]
+        columns = list(zip(self.kept, proposals[behind:], chosen[behind:], strict=True))
+        self.shown = tuple(kept or new for kept, new, _ in columns)
+        self.kept = [kept or (replace(new, source="draft") if fills else None) for kept, new, fills in columns]
 
 
 class _Blocks:
@@ -160,12 +160,12 @@ class _Blocks:
             window = self.window(-behind, self.size, keep=self.size)
             logits_RBV, count = self.cache.forward(window), self.settings.alternatives
             positions_RB = self.positions_RB.clamp_min(0)
-            found = read(logits_RBV, positions_RB, score=score, sampling=self.sampling, alternatives=count)
+            proposals = read(logits_RBV, positions_RB, score=score, sampling=self.sampling, alternatives=count)
             limits_R = thresholds([threshold] * len(self.rows), score, self.engine.device)
-            chosen_RB = choose(found.scores_RW, self.open_RB, limits_R, score)
-            self.write(found.ids_RW, chosen_RB)
+            chosen_RB = choose(proposals.scores_RW, self.open_RB, limits_R, score)
+            self.write(proposals.ids_RW, chosen_RB)
             self.open_RB = self.open_RB & ~chosen_RB
-            judged, chosen = to_host(chosen_RB.sum(1), found), chosen_RB.tolist()
+            judged, chosen = to_host(chosen_RB.sum(1), proposals), chosen_RB.tolist()
         active = [(place, row) for place, row in enumerate(self.rows) if not row.full]
         for place, row in active:
             row.take(judged.proposals(place, ["mask"] * self.size), chosen[place])

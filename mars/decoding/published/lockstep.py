@@ -164,9 +164,9 @@ def prompt_chunks(lengths: Sequence[int], multiple: int = 1) -> Iterator[tuple[i
     """
     left = max(lengths, default=0)
     while left:
-        rest = max(left - PREFILL_CHUNK // multiple * multiple, 0)
-        yield -left, -rest, [max(length - rest, 0) - max(length - left, 0) for length in lengths]
-        left = rest
+        after = max(left - PREFILL_CHUNK // multiple * multiple, 0)
+        yield -left, -after, [max(length - after, 0) - max(length - left, 0) for length in lengths]
+        left = after
 
 
 def recorded(passes: Iterable[ForwardPass]) -> Iterator[ForwardPass]:
