@@ -53,15 +53,6 @@ def test_drafts_that_are_no_copies_start_anew(seed: int) -> None:
     assert copies.tokens == text, "drafts are not kept"
 
 
-def test_copies_follow_one_another_and_grow_surer() -> None:
-    copies = Copies()
-    copies.read([3, 4, 5, 6, 7, 8, 4, 5])
-    follower = Follower(copies)
-    assert (follower.token, follower.length) == (6, 2)
-    follower.read(6)
-    assert (follower.token, follower.length) == (7, 3)
-
-
 def test_a_loop_goes_on_behind_the_text() -> None:
     copies = Copies()
     copies.read([9, 3, 4, 3, 4])
@@ -87,10 +78,3 @@ def test_what_no_answer_holds_is_never_copied() -> None:
     assert follower.token is None
     follower.read(6)
     assert follower.token == 3
-
-
-@pytest.mark.parametrize("text", [[], [3], [3, 4, 5]])
-def test_nothing_is_copied_where_nothing_was_seen_twice(text: list[int]) -> None:
-    copies = Copies()
-    copies.read(text)
-    assert (Follower(copies).token, Follower(copies).length) == (None, 0)

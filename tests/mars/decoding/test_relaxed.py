@@ -77,13 +77,6 @@ def test_a_nearly_as_probable_draft_stays(layout: str, static: bool) -> None:
     assert {row.threshold for record in records[1:] for row in record.rows} == {0.59}
 
 
-@pytest.mark.parametrize("layout", ["linear", "quadratic"])
-def test_a_stop_token_is_no_near_miss(layout: str) -> None:
-    settings = DecodingSettings(block_size=3, max_new_tokens=12, layout=layout, threshold=0.1)
-    records = list(DECODERS["relaxed"](Undecided(near=2), [[3, 4]], settings))
-    assert output_ids(records) == [5, 6, 7, 8, 9, 10, 11, 2]
-
-
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("static", [False, True])
 def test_tokens_are_as_probable_as_the_threshold_asks(

@@ -87,9 +87,6 @@ class WatchedBlocks(DiffusingRows):
         return logits
 
 
-Decode = Callable[..., tuple[list[ForwardPass], Seen]]
-
-
 def decode(case: str, prompts: list[list[int]], *, trace: bool = True) -> tuple[list[ForwardPass], Seen]:
     """The records of a case, and every window with the predictions of its pass."""
     name, seen = case.partition(",")[0], list[tuple[Window, torch.Tensor]]()

@@ -182,13 +182,6 @@ def test_after_preparing_no_shape_is_new(engine: ModelEngine, decoder: str, monk
     assert texts == served(prepare=False)[2]
 
 
-def test_without_graphs_there_is_nothing_to_prepare(engine: ModelEngine) -> None:
-    running = Pool(engine, 3, CAPACITY)
-    method = METHODS["autoregressive"](engine, DecodingSettings())
-    running.prepare(method, None)
-    assert not running._cache.runner._uses, "on a CPU none is captured"
-
-
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize("name", CAPTURABLE)

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from mars.config import DecodingSettings
 from mars.decoding import DECODERS
-from mars.metrics import output_ids
 from mars.records import ForwardPass
 from mars.scripted import ReadingModel, ScriptedModel
 from tests.readers import MASK, STOPS, VOCAB, Chance
@@ -147,20 +146,3 @@ def test_a_row_that_filled_its_block_waits() -> None:
     # Row 0 rides along: one of its tokens and the masks that row 1 has room for.
     assert [len(call.ids) for call in model.calls] == [2] * 6 + [1] * 3
     assert [record.query_tokens for record in records[:5]] == [8, 3 + 3, 3 + 2, 3 + 1, 8]
-
-
-def test_nobody_waits_for_a_row_that_ended() -> None:
-    model = ScriptedModel([[5, 2], [5, 6, 7, 8, 9, 2], [5, 6, 7, 8, 9, 10, 2]])
-    records = run(model, [[3], [4], [5]], DecodingSettings(threshold=None, cache_block_size=4))
-    assert [[part.row for part in record.rows] for record in records][:3] == [[0, 1, 2], [0, 1, 2], [1, 2]]
-    assert [record.phase for record in records].count("commit") == 1
-    assert output_ids(records, 1) == [5, 6, 7, 8, 9, 2]
-    assert output_ids(records, 2) == [5, 6, 7, 8, 9, 10, 2]
-
-
-def test_long_prompts_are_read_in_chunks() -> None:
-    prompts = [[4 + number % 7 for number in range(length)] for length in (700, 3, 1)]
-    options = DecodingSettings(block_size=3, threshold=0.5, cache_block_size=3, max_new_tokens=7)
-    records = run(model_of(reader_of(2)), prompts, options)
-    assert [(record.phase, record.query_tokens) for record in records[:2]] == [("prefill", 512), ("prefill", 187 + 2)]
-    assert seen(records) == by_the_rules(reader_of(2), prompts, options)

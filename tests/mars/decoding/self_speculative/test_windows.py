@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
 from mars.metrics import output_ids
 from mars.records import ForwardPass
 from mars.scripted import ScriptedModel
@@ -57,6 +55,3 @@ def test_the_quadratic_window_has_masks_behind_every_prefix(run: Run, reply: lis
     assert model.calls[2].ids[0] == [5, 6, 7, *[MASK] * 6]
     assert model.calls[2].slots[0] == list(range(3, 12))
     assert [call.keep for call in model.calls[:3]] == [0, 9, 9]
-
-
-LAYOUTS = pytest.mark.parametrize("layout", ["linear", "quadratic"])

@@ -52,13 +52,3 @@ def test_an_error_ends_the_stream_of_its_reader(model: ScriptedModel, usual: Dec
         stream.ready()
     assert stream.ended
     assert stream.ready() == []
-
-
-def test_no_pass_is_made_for_who_left(model: ScriptedModel, usual: DecodingSettings) -> None:
-    service = Service(model)
-    stream = service.submit("autoregressive", [4, 5], usual)
-    service.advance()
-    stream.close()
-    assert stream.ended
-    assert service.advance() is None
-    assert len(model.calls) == 1

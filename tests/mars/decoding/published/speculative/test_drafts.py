@@ -57,16 +57,3 @@ def test_a_row_that_has_its_drafts_waits(run: Run, usual: DecodingSettings) -> N
     assert [[part.row for part in record.rows] for record in records] == [[0, 1], [1], [1], [0, 1]]
     assert [record.phase for record in records] == ["draft"] * 3 + ["verify"]
     assert [len(call.ids) for call in draft.calls] == [2, 2, 2]
-
-
-def test_nothing_is_drafted_that_has_no_room(pair_of: Make, run: Run, usual: DecodingSettings) -> None:
-    records = run(pair_of(1, apart=0.0), [[4]], replace(usual, max_new_tokens=1))
-    assert [record.phase for record in records] == ["verify"]
-    assert records[0].rows[0].finish_reason in ("length", "stop")
-
-
-def test_nothing_is_drafted_behind_a_stop_token(run: Run) -> None:
-    replies = [[5, 2], [5, 6, 7, 8, 9, 2]]
-    records = run(Pair(ScriptedModel(replies), ScriptedModel(replies, mask_token_id=None)), [[3], [4]])
-    assert [[part.row for part in record.rows] for record in records][:4] == [[0, 1], [0, 1], [1], [0, 1]]
-    assert records[3].rows[0].finish_reason == "stop"
