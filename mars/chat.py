@@ -9,10 +9,12 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from types import FrameType
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from jinja2 import Environment
 from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerBase
 
@@ -31,6 +33,8 @@ CHAT_TEMPLATE = (
 """Qwen's ChatML turns, without a default system message."""
 
 TEMPLATE_SECONDS = 1.0
+_MOST_DIGITS = 6
+_WIDE = re.compile(r"[%{].*\d{7}", re.DOTALL)
 TEMPLATE_ROOM = 65_536  # characters that a template may add to four times its contents
 
 # Noncharacters of Unicode, which no text holds. MARK stands before what only looks like a control token, and GAP breaks
@@ -132,6 +136,7 @@ def check_template(tokenizer: PreTrainedTokenizerBase) -> None:
     if not tokenizer.chat_template:
         return
     source = tokenizer.get_chat_template()
+    _check_numbers(source)
     with suppress(ValueError):  # a template may refuse any turns; these are a sample
         source += _render(tokenizer, ["user", "assistant", "user"], ["a", "b", "c"])
     for text in sorted(set(_LOOKS_LIKE_CONTROL.findall(source))):
@@ -269,6 +274,7 @@ def _render(
         raise ValueError("the tokenizer has no chat template; use the tokenizer of an instruction-tuned checkpoint")
     turns = [{"role": role, "content": content} for role, content in zip(roles, contents, strict=True)]
     try:
+        _check_numbers(tokenizer.get_chat_template())
         with _bounded(TEMPLATE_SECONDS):
             text = str(tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=opened))
     except Exception as error:  # a template is a program of its own: it may raise anything
@@ -276,6 +282,15 @@ def _render(
     if len(text) > TEMPLATE_ROOM + 4 * sum(map(len, contents)):
         raise ValueError(f"the chat template of this model makes {len(text)} characters of these turns: too many")
     return text
+
+
+@lru_cache(maxsize=16)
+def _check_numbers(source: str) -> None:
+    """Raise ValueError for a template with powers or long numbers: one step of it could take all time and memory."""
+    for _, kind, value in Environment(autoescape=True).lex(source):
+        wide = kind == "string" and _WIDE.search(value)  # a width of %d or {:d}
+        if wide or (kind, value) == ("operator", "**") or (kind == "integer" and len(value) > _MOST_DIGITS):
+            raise ValueError(f"it computes with {value[:20]}")
 
 
 @contextmanager

@@ -145,6 +145,8 @@ def ignored(route: Route, given: Iterable[tuple[str, Any]]) -> tuple[str, ...]:
     for name, value in given:
         parameter = table.get(name)
         if parameter is None:
+            if value is None:  # which is "not set" in every client
+                continue
             shown = ascii(name[:64]).strip("'")
             raise UnsupportedError(f"there is no parameter {shown} here: see the list in docs/serving.md", shown)
         if parameter.support == "refused" and not _asks_nothing(parameter, value):

@@ -125,6 +125,7 @@ def build(catalogue: Catalogue, limits: Limits, callers: Callers, metrics: Metri
             allow_methods=methods,
             allow_headers=["*"],
             expose_headers=exposed,
+            allow_private_network=True,
         )
     app.add_exception_handler(HTTPException, _refusal)
     endpoint = Endpoint(catalogue, limits, metrics)

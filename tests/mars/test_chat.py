@@ -212,6 +212,24 @@ def test_endless_templates_end(loop: str) -> None:
     assert time.monotonic() - began < 3
 
 
+@pytest.mark.parametrize(
+    "huge",
+    [
+        "10 ** 10 ** 10",
+        "'x' * 10_000_000_000",
+        "'x' | center(9999999999)",
+        "'%9999999999d' % 1",
+        "'{:9999999999}'.format(1)",
+    ],
+)
+def test_huge_numbers_are_refused_before_they_are_made(huge: str) -> None:
+    tokenizer = make("special", "{{ messages[0]['content'] }}{{ " + huge + " }}")
+    with pytest.raises(ValueError, match="it computes with"):
+        encode_prompt(tokenizer, "hi")
+    with pytest.raises(ValueError, match="it computes with"):
+        check_template(tokenizer)
+
+
 def test_a_prompt_of_a_template_is_bounded() -> None:
     tokenizer = make("special", "{{ messages[0]['content'] * 90000 }}")
     with pytest.raises(ValueError, match="180000 characters"):

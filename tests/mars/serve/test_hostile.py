@@ -355,8 +355,10 @@ def test_a_page_that_may_ask_reads_everything(serve: Callable[..., Any]) -> None
     server = serve(keys=[KEY], callers={"origins": ["http://page.example"]})
     page = {"origin": "http://page.example"}
     asked = {"access-control-request-method": "POST", "access-control-request-headers": "authorization,content-type"}
+    asked["access-control-request-private-network"] = "true"  # of a public page that asks this machine
     preflight = server.client.options("/v1/chat/completions", headers={**page, **asked})
     assert preflight.status_code == 200
+    assert preflight.headers["access-control-allow-private-network"] == "true"
     assert "authorization" in preflight.headers["access-control-allow-headers"]
     key = {"authorization": f"Bearer {KEY}"}
     answers = [
