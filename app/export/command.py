@@ -16,6 +16,9 @@ from app.server import serving
 
 FONTS = ("IBMPlexSans/IBMPlexSans", "IBMPlexMono/IBMPlexMono")
 WEIGHTS = ("Regular", "Bold")
+SPACE = Path(__file__).parents[2] / "docs" / "spaces" / "README.md"
+STATIC = "sdk: static\napp_file: index.html\ncustom_headers:\n  cross-origin-opener-policy: same-origin\n"
+"""What says that a Space is static, and the header of the app that a static Space may set."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -26,18 +29,40 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "file server shows it, under any path.",
         allow_abbrev=False,
     )
-    command.add_argument("--output", type=Path, required=True, metavar="FOLDER", help="a new or empty folder")
+    command.add_argument(
+        "--output", type=Path, required=True, metavar="PATH", help="a new folder, or the file of --run"
+    )
+    command.add_argument(
+        "--run", type=Path, metavar="RUN.json", help="write one file with this saved run alone, which opens anywhere"
+    )
     command.add_argument("--runs", type=Path, metavar="FOLDER", help="the measured runs (default: assets/runs)")
     options = command.parse_args(arguments)
-    if options.output.exists() and any(options.output.iterdir()):
-        sys.stderr.write(f"app export: {options.output} is not empty; name a new folder.\n")
-        return 2
     serving.prepare()
-    for name, content in files(options.runs).items():
-        path = options.output / name
+    try:
+        if options.run:
+            _write_single(options.run, options.output)
+        else:
+            _write_folder(options.output, options.runs)
+    except (OSError, ValueError) as error:
+        sys.stderr.write(f"app export: {error}\n")
+        return 2
+    return 0
+
+
+def _write_single(run: Path, output: Path) -> None:
+    from app.export import shell  # late, as below
+    from app.runs.run import read
+
+    output.write_text(shell.single(read(run.read_bytes())), encoding="utf-8")
+
+
+def _write_folder(output: Path, runs: Path | None) -> None:
+    if output.exists() and any(output.iterdir()):
+        raise ValueError(f"{output} is not empty; name a new folder.")
+    for name, content in files(runs).items():
+        path = output / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
-    return 0
 
 
 def files(runs: Path | None = None) -> dict[str, bytes]:
@@ -47,12 +72,21 @@ def files(runs: Path | None = None) -> dict[str, bytes]:
     found = {
         "index.html": shell.page().encode(),
         "lens.js": bundle.script("shell/shell.js").encode(),
-        "lens.css": bundle.styles("shell/shell.css").encode(),
+        "lens.css": bundle.styles("shell/site.css").encode(),
         "plotly.js": plotly_script.script().encode(),
         **{f"fonts/{name}": content for name, content in _fonts()},
     }
+    if SPACE.is_file():  # an installed package has no docs
+        found["README.md"] = space(SPACE.read_text(encoding="utf-8")).encode()
     found |= {f"data/{name}.z": zlib.compress(text.encode(), 9) for name, text in records.files(runs).items()}
     return {**found, "worker.js": _worker(found)}
+
+
+def space(docker: str) -> str:
+    """The README.md of a static Space, from that of the Space with a server: its own words, and nothing to build."""
+    header, words = docker.removeprefix("---\n").split("---\n", 1)
+    kept = [line for line in header.splitlines(keepends=True) if not line.startswith(("sdk:", "app_port:"))]
+    return f"---\n{''.join(kept)}{STATIC}---\n{words.partition('<!--')[0].rstrip()}\n"
 
 
 def _fonts() -> list[tuple[str, bytes]]:

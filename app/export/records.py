@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from analysis.figures import POOLED
 from app.compare import problems, recorded
 from app.compare.runner import Runner
 from app.models.manager import Models
@@ -21,8 +22,8 @@ from app.tradeoffs.run_cache import RunCache
 from app.tradeoffs.view import FIGURES, View
 
 EXAMPLES = Path(__file__).parents[2] / "assets" / "examples"
-BUDGETS = (2.0, 1.0, 5.0)
-"""Of accuracy, in points; the first is shown first. A server answers any other one."""
+BUDGETS = (View().points, 1.0, 5.0)
+"""Of accuracy, in points; for one family of problems the first alone. A server answers any other one."""
 _LIVE = "Settings act in the app: see README.md."
 _FEW = "Only the first texts are part of this page. The app shows all of them."
 Files = dict[str, str]
@@ -37,25 +38,29 @@ def runs() -> dict[str, Run]:
     return {name: replace(run, id=name) for name, run in (first | shipped(EXAMPLES) | shipped() | named).items()}
 
 
-def offers() -> list[dict[str, Any]]:
+def offers(runs: Mapping[str, Run]) -> list[dict[str, Any]]:
     """The runs as Compare offers them: the label of the prompt's button, where it has one, else the run's title."""
     labels = {prompt: label for label, prompt in problems.QUESTIONS}
     found = []
-    for name, run in runs().items():
+    for name, run in runs.items():
         asked, problem = run.question, run.question.problem
-        offer = {"name": name, "label": labels.get(asked.prompt, run.title), "prompt": asked.prompt}
+        label = labels.get(asked.prompt, run.title) or "This run"
         place = {"task": problem.task, "seed": problem.seed} if problem else {}
-        found.append({**offer, "question": asked.prompt in labels, **place})
+        offer = {"name": name, "label": label, "prompt": asked.prompt, "question": asked.prompt in labels}
+        found.append({**offer, **place})
     return found
 
 
 def files(run_folder: Path | None = None) -> Files:
     """Everything; `run_folder` has the measured runs (None: those of the repository)."""
-    found = {}
-    for name, run in runs().items():
-        found[f"runs/{name}.lines"] = recorded.played(run)
-        found[f"runs/{name}.json"] = page_document(run)
+    found = dict(file for run in runs().values() for file in run_files(run))
     return found | _tradeoffs(RequestHandler(RunCache(run_folder), runner({})))
+
+
+def run_files(run: Run) -> Iterator[tuple[str, str]]:
+    """What Compare and Step through read of a run."""
+    yield f"runs/{run.id}.lines", recorded.played(run)
+    yield f"runs/{run.id}.json", page_document(run)
 
 
 def runner(sources: Mapping[str, str]) -> Runner:
@@ -83,7 +88,7 @@ def _tradeoffs(handler: RequestHandler) -> Files:
         card = {**ask("card", {"id": run}), "choice": None, "lacking": _LIVE, "again": _FEW}
         found[f"trade/run-{place}.json"] = json.dumps({"card": card, "texts": ask("samples", {"id": run})})
     begin = {**ask("begin", None), "points": {"value": BUDGETS[0], "least": min(BUDGETS), "most": max(BUDGETS)}}
-    index = {"begin": begin, "views": views, "runs": list(runs), "few": _FEW, "budgets": sorted(BUDGETS)}
+    index = {"begin": begin, "views": views, "runs": list(runs), "few": _FEW}
     return {**found, "trade/index.json": json.dumps(index)}
 
 
@@ -100,9 +105,10 @@ def _views(ask: Any) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
                 continue
             seen.append(view)
             asked = {**view, "batch": view["batch"] or View().batch}
-            for points in BUDGETS if shown["answer"] else BUDGETS[:1]:
+            for points in BUDGETS if shown["answer"] and view["task"] == POOLED else BUDGETS[:1]:
                 same = points == View().points
-                yield {**view, "points": points}, shown if same else ask("view", {**asked, "points": points})
+                about = {**view, "points": points if shown["answer"] else None}
+                yield about, shown if same else ask("view", {**asked, "points": points})
             options = {"against": shown["axes"], "runs": shown["runs"]["options"], "task": shown["tasks"]}
             waiting += [{**asked, name: each["value"]} for name, listed in options.items() for each in listed]
             waiting += [{**asked, "batch": batch} for batch in shown["batch"]["options"]]

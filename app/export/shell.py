@@ -6,8 +6,11 @@ are left out; Compare offers the recorded runs instead.
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import html
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import gradio as gr
@@ -17,6 +20,8 @@ from app.browser import bundle
 from app.export import records
 from app.models.pairs import REAL_SOURCES, TINY_SOURCES
 from app.page import build
+from app.runs.replay import thinner
+from app.runs.run import Run
 from app.tabs import step
 from mars.schema import page_json
 
@@ -26,6 +31,12 @@ _POLICY = (
     "font-src 'self'; connect-src 'self'; worker-src 'self'; base-uri 'self'; form-action 'none'"
 )
 """That of the app (app/server/policy.py) without what Gradio needs; Plotly sets styles."""
+_ALONE = (
+    "default-src 'none'; script-src {hash}; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
+    "form-action 'none'"
+)
+LARGEST = 1_000_000
+"""Bytes of a page that is one file."""
 _PAGE = """<!doctype html>
 <html lang="en">
 <head>
@@ -34,8 +45,7 @@ _PAGE = """<!doctype html>
 <meta http-equiv="Content-Security-Policy" content="{policy}">
 <title>MARS Lens</title>
 <link rel="icon" href="data:,">
-<link rel="stylesheet" href="lens.css">
-<script src="lens.js" defer></script>
+{sheet}
 </head>
 <body>
 <div class="gradio-container"><main class="contain">
@@ -44,6 +54,7 @@ _PAGE = """<!doctype html>
 </main></div>
 <script type="application/json" id="lens-given">{given}</script>
 {decoders}
+{script}
 </body>
 </html>
 """
@@ -55,17 +66,52 @@ _COMPARE = """<div class="lens-controls"><div class="lens-prompt">
 
 
 def page() -> str:
-    """The HTML of the page."""
-    with gr.Blocks():
-        blocks = build(records.runner(_sources()), {lane: _name(source) for lane, source in TINY_SOURCES.items()})
+    """The HTML of the page of a folder, which has sheet, script and data in files beside it."""
+    sheet = '<link rel="stylesheet" href="lens.css">'
+    return _page(records.runs(), _POLICY, sheet=sheet, script='<script src="lens.js" defer></script>')
+
+
+def single(run: Run) -> str:
+    """The page as one file with this run alone, for a hand-out; ValueError if it is longer than `LARGEST` bytes.
+
+    Trade-offs are not in it: they explain no run. A long run is without some or all alternatives of its proposals.
+    """
+    script = bundle.script("shell/shell.js")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    policy = _ALONE.format(hash=f"'sha256-{digest}'")
+    sheet, script = f"<style>\n{bundle.styles('shell/shell.css')}</style>", f"<script>{script}</script>"
+    for each in thinner(run):
+        data = page_json(dict(records.run_files(each)))
+        inside = f'<script type="application/json" id="lens-inside">{data}</script>\n'
+        text = _page({each.id: each}, policy, sheet=sheet, script=inside + script, without=("tradeoffs",))
+        if len(text.encode()) <= LARGEST:
+            return text
+    raise ValueError(f"the run is too long for a page of {LARGEST:,} bytes: {len(text.encode()):,}")
+
+
+def _page(runs: Mapping[str, Run], policy: str, *, sheet: str, script: str, without: Sequence[str] = ()) -> str:
+    blocks = _blocks()
     tabs = next(child for child in blocks.children if isinstance(child, gr.Tabs))
     props = {part.props["drawn"]: {**part.props, "value": part.value} for part in _drawn(blocks)}
-    props["step"]["shipped"] = step.offers(records.runs())
+    props["masthead"]["tabs"] = [name for name in props["masthead"]["tabs"] if name not in without]
+    props["step"]["shipped"] = step.offers(runs)
     props["tradeoffs"]["plotly"] = "plotly.js"
-    given = {"props": {name: props[name] for name in _KEPT}, "runs": records.offers()}
+    given = {"props": {name: props[name] for name in _KEPT if name not in without}, "runs": records.offers(runs)}
     outside = [_html(child) for child in blocks.children if child is not tabs]
-    body = "\n".join([outside[0], _tabs(tabs), *outside[1:]])
-    return _PAGE.format(policy=_POLICY, body=body, given=page_json(given), decoders=bundle.decoder_table())
+    return _PAGE.format(
+        policy=policy,
+        body="\n".join([outside[0], _tabs(tabs, without), *outside[1:]]),
+        given=page_json(given),
+        decoders=bundle.decoder_table(),
+        sheet=sheet,
+        script=script,
+    )
+
+
+@cache
+def _blocks() -> gr.Blocks:
+    with gr.Blocks():
+        return build(records.runner(_sources()), {lane: _name(source) for lane, source in TINY_SOURCES.items()})
 
 
 _KEPT = ("masthead", "runs", "sharing", "stage", "step", "tradeoffs", "course")
@@ -90,10 +136,12 @@ def _drawn(block: Any) -> Iterable[gr.HTML]:
         yield from _drawn(child)
 
 
-def _tabs(tabs: gr.Tabs) -> str:
+def _tabs(tabs: gr.Tabs, without: Sequence[str]) -> str:
     """The bar and the panels, with the names that the browser's modules look for; the first tab is open."""
     bar, panels = [], []
     for tab in tabs.children:
+        if tab.id in without:
+            continue
         about_it = {"role": "tab", "id": f"{tab.elem_id}-button", "data-tab-id": tab.id, "aria-controls": tab.elem_id}
         bar.append(_tag("button", html.escape(tab.label), type="button", **about_it))
         content = [_html(child) for child in tab.children]

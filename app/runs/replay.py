@@ -10,7 +10,7 @@ import base64
 import hashlib
 import html
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -72,12 +72,15 @@ def page(run: Run, lane: object = None, number: object = None) -> str:
 
 def _fitting(run: Run) -> str:
     """The run as JSON, with as many alternatives of each proposal as there is room for."""
-    text = to_json(run)
+    texts = list(map(to_json, thinner(run)))
+    return next((text for text in texts if len(text.encode()) <= LARGEST), texts[-1])
+
+
+def thinner(run: Run) -> Iterator[Run]:
+    """The run, and then with ever fewer alternatives of each proposal."""
+    yield run
     for most in (3, 1, 0):
-        if len(text.encode()) <= LARGEST:
-            break
-        text = to_json(replace(run, lanes=tuple(_with_alternatives(lane, most) for lane in run.lanes)))
-    return text
+        yield replace(run, lanes=tuple(_with_alternatives(lane, most) for lane in run.lanes))
 
 
 def _with_alternatives(lane: RunLane, most: int) -> RunLane:

@@ -67,7 +67,7 @@ def test_a_replay_has_what_it_needs_alone() -> None:
 def test_every_style_sheet_is_in_the_page_once() -> None:
     text = styles()
     assert "@import" not in text
-    for name in SHEETS - {"page.css", "step/replay.css", "shell/shell.css"}:
+    for name in SHEETS - {"page.css", "step/replay.css", "shell/shell.css", "shell/site.css"}:
         rules = (BROWSER / name).read_text(encoding="utf-8").split("*/", 1)[1].strip().splitlines()
         assert text.count("\n".join(rules[:2])) == 1, name
 

@@ -29,6 +29,7 @@ browser = pytest.mark.browser
 TABS = ["compare", "step", "tradeoffs", "learn", "about"]
 OpenTab = Callable[["Page", str], None]
 Visit = Callable[..., "Page"]
+HOSTILE = "</script><script>document.title='gone'</script><img src=x onerror=\"document.title='gone'\">{title}"
 SHORT = "8-translate"
 """The shortest of the recorded runs."""
 
@@ -109,8 +110,25 @@ def test_a_folder_with_files_is_left_alone(tmp_path: Path, capsys: pytest.Captur
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
 
+def test_it_is_a_static_space(folder: Path) -> None:
+    header, words = (folder / "README.md").read_text(encoding="utf-8").removeprefix("---\n").split("---\n", 1)
+    said = dict(line.split(": ", 1) for line in header.splitlines() if not line.startswith(("custom_headers:", " ")))
+    assert said["sdk"] == "static"
+    assert (folder / said["app_file"]).is_file()
+    assert "app_port" not in said
+    assert len(said["short_description"]) <= 60  # as the Hub asks
+    assert "# MARS Lens" in words
+    assert "Docker" not in words
+
+
+def test_the_workflow_exports_what_it_uploads() -> None:
+    steps = (command.SPACE.parent / "pages.yml").read_text(encoding="utf-8")
+    [output] = re.findall(r"python -m app export --output (\S+)", steps)
+    assert f"path: {output}\n" in steps
+
+
 def test_every_prompt_has_its_recorded_run() -> None:
-    offers = records.offers()
+    offers = records.offers(records.runs())
     assert sum(offer["question"] for offer in offers) == 8
     assert len(offers) == len({offer["name"] for offer in offers}) == 16
 
@@ -198,6 +216,35 @@ def test_saved_files_open_or_say_why(look: Visit) -> None:
 
 
 @browser
+def test_a_single_file_explains_its_run(new_tab: Callable[[str], Page], address: str, tmp_path: Path) -> None:
+    source, target = tmp_path / "run.json", tmp_path / "hand-out.html"
+    run = replace(records.runs()["4-python"], id="a-run", title=HOSTILE, note=HOSTILE)
+    source.write_text(to_json(run), encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "app", "export", "--run", source, "--output", target], capture_output=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert target.stat().st_size <= 1_000_000
+    tab, wrong = new_tab(address), list[str]()
+    tab.on("console", lambda message: wrong.append(message.text))
+    tab.on("pageerror", lambda error: wrong.append(str(error)))
+    tab.on("request", lambda asked: None if asked.url in (target.as_uri(), "data:,") else wrong.append(asked.url))
+    tab.goto(target.as_uri())
+    tab.wait_for_selector("#stage [data-state=done]")
+    for lane in run.lanes:
+        assert lane.text.strip() in tab.inner_text(f"#stage [data-lane={lane.key}] .lens-text")
+    tab.click(".lens-step-through")
+    tab.wait_for_selector(".step[data-run=a-run] .step-column")
+    for name in ("learn", "about"):
+        tab.click(f"#tab-{name}-button")
+        assert len(tab.inner_text(f"#tab-{name}")) > 99
+    assert tab.locator("#tabs [role=tab]").count() == 4
+    assert tab.locator("img").count() == 0
+    assert tab.title() == "MARS Lens"
+    assert wrong == []
+
+
+@browser
 def test_figures_answer_their_lists(look: Visit, open_tab: OpenTab) -> None:
     tab = look("?tab=tradeoffs")
     open_tab(tab, "tradeoffs")
@@ -209,7 +256,7 @@ def test_figures_answer_their_lists(look: Visit, open_tab: OpenTab) -> None:
     tab.fill(".trade-points", "1.5")
     tab.press(".trade-points", "Enter")
     tab.wait_for_function(
-        "() => document.querySelector('.trade-status').textContent.includes('answers for 1, 2 points')"
+        "() => document.querySelector('.trade-status').textContent.includes('answers for 1, 2 points;')"
     )
     tab.fill(".trade-points", "2")
     tab.press(".trade-points", "Enter")

@@ -99,6 +99,7 @@ class Address {
   // Write what has changed; a new entry of the history for a new tab, the same one for settings.
   write(change = "replaceState") {
     clearTimeout(this.timer);
+    if (location.protocol === "file:") return; // browsers let no file change its address
     const search = this.search();
     const url = `${location.pathname}${search}${location.hash}`;
     history[change]({ ...history.state, lens: { search, views: this.views } }, "", url);

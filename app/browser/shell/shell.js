@@ -10,8 +10,11 @@ import { readRun } from "./saved-run.js";
 const OFFLINE = "A file of this page could not be read. Is this browser online?";
 const given = JSON.parse(document.getElementById("lens-given").textContent);
 
+const inside = JSON.parse(document.getElementById("lens-inside")?.textContent ?? "null"); // of a page that is one file
+
 // A text of the folder of data.
 async function dataText(name) {
+  if (inside) return inside[name];
   const answer = await fetch(ours(`data/${name}.z`));
   if (!answer.ok) throw new Error(name);
   return new Response(answer.body.pipeThrough(new DecompressionStream("deflate"))).text();
@@ -46,15 +49,16 @@ const ANSWERS = {
 
 // The measured view that these choices name; a choice that a list does not have is the first of the list.
 async function viewOf(about) {
-  const { views, budgets } = await dataValue("trade/index.json");
+  const { views } = await dataValue("trade/index.json");
   let left = views.filter(({ figure }) => figure === about.figure);
   for (const name of ["against", "runs", "batch", "task"]) {
     const named = left.filter((view) => view[name] === about[name]);
     left = named.length ? named : left.filter((view) => view[name] === left[0][name]);
   }
   if (!left.length) return { problem: "There is no such figure; choose one of the list." };
-  const found = left.length === 1 ? left[0] : left.find(({ points }) => points === about.points);
-  return found ? dataValue(found.file) : { problem: `This page answers for ${budgets.join(", ")} points. The app answers for any number.` };
+  const found = left.find(({ points }) => points === null || points === about.points);
+  const budgets = left.map(({ points }) => points).sort((one, other) => one - other);
+  return found ? dataValue(found.file) : { problem: `Here this page answers for ${budgets.join(", ")} points; the app for any number.` };
 }
 
 async function runOf(id) {
@@ -176,4 +180,4 @@ stage.dataset.mounted = "true";
 const recorded = new RecordedRuns(mount(stage));
 recorded.begin();
 openFirst();
-navigator.serviceWorker?.register(ours("worker.js")).catch(() => {}); // the page works without one
+if (!inside) navigator.serviceWorker?.register(ours("worker.js")).catch(() => {}); // the page works without one
