@@ -77,8 +77,8 @@ class Adapter:
     def candidates(self) -> int:
         """The number of a mask's most probable tokens that the conditional head re-ranks."""
         settings = self.record.get("settings")
-        found = settings.get("candidates") if isinstance(settings, dict) else None
-        return int(DEFAULT_CANDIDATES if found is None else found)
+        candidates = settings.get("candidates") if isinstance(settings, dict) else None
+        return int(DEFAULT_CANDIDATES if candidates is None else candidates)
 
     def to(self, device: torch.device | str, dtype: torch.dtype) -> Adapter:
         """The same adapter with all of its weights there, in `dtype`."""

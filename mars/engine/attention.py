@@ -73,12 +73,12 @@ def attend(
     rows, columns, heads, size = queries_RQHD.shape
     shared = keys_RHKD.shape[1]
     if shared == heads:
-        found = attention(queries_RQHD.transpose(1, 2), keys_RHKD, values_RHKD, shared_mask)
-        return found.transpose(1, 2).reshape(rows * columns, heads * size)
+        attended = attention(queries_RQHD.transpose(1, 2), keys_RHKD, values_RHKD, shared_mask)
+        return attended.transpose(1, 2).reshape(rows * columns, heads * size)
     groups = heads // shared
     folded = queries_RQHD.view(rows, columns, shared, groups, size).permute(0, 2, 3, 1, 4).flatten(2, 3)
-    found = attention(folded, keys_RHKD, values_RHKD, shared_mask)
-    return found.view(rows, shared, groups, columns, size).permute(0, 3, 1, 2, 4).reshape(rows * columns, -1)
+    attended = attention(folded, keys_RHKD, values_RHKD, shared_mask)
+    return attended.view(rows, shared, groups, columns, size).permute(0, 3, 1, 2, 4).reshape(rows * columns, -1)
 
 
 def attention(

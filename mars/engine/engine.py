@@ -332,8 +332,8 @@ class CachedRows:
         return logits_RWV
 
     def _take_states(self, rows: int) -> None:
-        found = self._memory.states
-        self.states = None if self._head is None or found is None else States(found[:rows], self._head)
+        states = self._memory.states
+        self.states = None if self._head is None or states is None else States(states[:rows], self._head)
 
     @torch.inference_mode()
     def move(self, source: int, target: int) -> None:

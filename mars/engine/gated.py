@@ -150,13 +150,13 @@ def pairs_of(adapter: Adapter, outputs: Sequence[Sequence[int]], dtype: torch.dt
     """Those of each product of `PRODUCTS` with these outputs, layer by layer; None where the adapter adds nothing."""
     weights = sum(pair.b_OS.shape[0] * pair.a_SI.shape[1] for layer in adapter.layers for pair in layer.values())
     joined = adapter.mask_embeddings.is_cuda and weights <= MOST_JOINED
-    found = []
+    layers = []
     for layer in adapter.layers:
         several = [[layer.get(name) for name in names] for names in PRODUCTS]
-        found.append(
+        layers.append(
             [
                 Pairs(pairs, sizes, dtype, joined=joined) if any(pairs) else None
                 for pairs, sizes in zip(several, outputs, strict=True)
             ]
         )
-    return found
+    return layers

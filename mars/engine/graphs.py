@@ -200,8 +200,8 @@ class Runner:
         if self.memory.warming and self._uses[key] > WARM_UPS:
             try:
                 self._replays[key] = self._captured(body)
-                found: T = self._replays[key]()
-                return found
+                first: T = self._replays[key]()
+                return first
             except RuntimeError as error:
                 self._capture = self.memory.warming = False
                 reason = str(error).partition("\n")[0]
@@ -212,13 +212,13 @@ class Runner:
         """Capture a pass. While it is captured, nothing of it is computed."""
         graph = torch.cuda.CUDAGraph()
         with _uncollected(), torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
-            found = body()
+            result = body()
         states = self.memory.states
 
         def replay() -> T:
             graph.replay()
             self.memory.states = states
-            return found
+            return result
 
         return replay
 

@@ -62,7 +62,6 @@ class Linear(Projection):
 
     def __init__(self, weight_OI: torch.Tensor, bias_O: torch.Tensor | None = None, *, pack: bool = False):
         super().__init__(weight_OI)
-        self._transposed: torch.Tensor | None = weight_OI.t()
         self.bias = bias_O
         self._onednn_weight = weight_OI
         self._onednn_rows: float = math.inf
@@ -81,11 +80,10 @@ class Linear(Projection):
         return product
 
     def add_to(self, sum_TO: torch.Tensor, x_TI: torch.Tensor) -> None:
-        one_kernel = sum_TO.dtype == x_TI.dtype and x_TI.shape[0] < self._onednn_rows
-        if not one_kernel or self._transposed is None:
+        if sum_TO.dtype != x_TI.dtype or x_TI.shape[0] >= self._onednn_rows:
             super().add_to(sum_TO, x_TI)
             return
-        sum_TO.addmm_(x_TI, self._transposed)
+        sum_TO.addmm_(x_TI, self.plain_weight().t())
         if self.bias is not None:
             sum_TO.add_(self.bias)
 
@@ -99,7 +97,6 @@ class Linear(Projection):
     def shed(self) -> None:
         super().shed()
         if self.packed:
-            self._transposed = None
             self._onednn_rows = 1
 
     def unpacked(self) -> torch.Tensor:
@@ -125,8 +122,8 @@ def most_probable(logits: torch.Tensor, count: int) -> tuple[torch.Tensor, torch
     """
     vocabulary = logits.shape[-1]
     if vocabulary % _BLOCK or vocabulary // _BLOCK <= 2 * count:
-        found = logits.topk(count)
-        return found.values, found.indices
+        top = logits.topk(count)
+        return top.values, top.indices
     blocks = logits.reshape(*logits.shape[:-1], -1, _BLOCK)
     best = blocks.amax(-1).topk(count).indices
     within = blocks.gather(-2, best[..., None].expand(*best.shape, _BLOCK)).flatten(-2)

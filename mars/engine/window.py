@@ -93,8 +93,8 @@ def merge(parts: Sequence[tuple[Sequence[int], Window]]) -> Window:
 
     def joined(of: Callable[[Window], torch.Tensor], axes: int = 1) -> torch.Tensor:
         """The tensors that `of` gives for each window, the last `axes` padded on the left, row by row in place."""
-        found = torch.cat([functional.pad(of(window), (columns - window.columns, 0) * axes) for _, window in parts])
-        return found.new_zeros(rows, *found.shape[1:]).index_copy_(0, places_N, found)
+        padded = torch.cat([functional.pad(of(window), (columns - window.columns, 0) * axes) for _, window in parts])
+        return padded.new_zeros(rows, *padded.shape[1:]).index_copy_(0, places_N, padded)
 
     causal = all(window.sees_RQQ is None for _, window in parts)
     return Window(

@@ -49,8 +49,8 @@ def compute(device: torch.device, function: Callable[[], Result]) -> Result:
 def computed(device: torch.device, steps: Iterator[Result]) -> Iterator[Result]:
     """The same steps, each of them and the end made by `compute`."""
     try:
-        while (found := compute(device, lambda: next(steps, None))) is not None:
-            yield found
+        while (result := compute(device, lambda: next(steps, None))) is not None:
+            yield result
     finally:
         if isinstance(steps, Generator):
             compute(device, steps.close)
