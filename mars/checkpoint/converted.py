@@ -5,8 +5,8 @@ written last, holds the hash of every file and the fingerprint of the weights. A
 is converted again. One process at a time converts a file; others wait for it.
 
 Folders have plain bfloat16 weights: those of 4 or 8 bits are written out in full, which is the same model, larger.
-`transformers` reads the configuration and the tokenizer of Llama and Qwen2 files; its own reading of the weights, which
-reports no progress, is the slow twin. A model that was split into several files is read from all of them.
+`transformers` reads the tokenizer; its own reading of weights and configuration, which reports no progress, is the slow
+twin. A model that was split into several files is read from all of them.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ import tempfile
 import threading
 import time
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from functools import lru_cache
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from filelock import FileLock, Timeout
+from huggingface_hub.errors import StrictDataclassError
 from safetensors.torch import save_file
 from tokenizers import Tokenizer, decoders, pre_tokenizers
-from transformers import AutoConfig, AutoTokenizer, GenerationConfig, PreTrainedConfig
+from transformers import GenerationConfig, PreTrainedConfig, PreTrainedTokenizerFast
 
 from mars.checkpoint.errors import CheckpointError, Progress, failing
 from mars.checkpoint.weights import (
@@ -53,6 +53,20 @@ _ONE_THREAD = threading.Lock()
 _ABANDONED_SECONDS = 86_400
 _PART = re.compile(r"(.+)-(\d{5})-of-(\d{5})")
 ARCHITECTURES = ("llama", "qwen2")
+_SIZES = {
+    "context_length": "max_position_embeddings",
+    "embedding_length": "hidden_size",
+    "feed_forward_length": "intermediate_size",
+    "block_count": "num_hidden_layers",
+    "attention.head_count": "num_attention_heads",
+    "attention.head_count_kv": "num_key_value_heads",
+    "attention.layer_norm_rms_epsilon": "rms_norm_eps",
+    "rope.freq_base": "rope_theta",
+    "vocab_size": "vocab_size",
+}
+_OF_ONE = {"llama": {"rope.dimension_count": "head_dim"}}
+_TOKENS = {"bos": "bos", "eos": "eos", "unknown": "unk", "padding": "pad"}
+"""The names that `transformers` has for what a GGUF file says of a model."""
 _BROKEN = (OSError, ValueError, IndexError, KeyError, TypeError, AttributeError, ArithmeticError, NotImplementedError)
 _READ, _WEIGHTS, _TOKENIZER = 0.25, 0.65, 0.85
 """Shares of the work that are done when the file has been read, the weights have been converted, the tokenizer too."""
@@ -216,12 +230,8 @@ def convert(file: Path, folder: Path, progress: Progress) -> None:
     reader, tensors = readers[0], [tensor for one in readers for tensor in one.tensors]
     _check_kind(file, reader, len(readers), {tensor.name for tensor in tensors})
     progress(f"reading the configuration of {file.name}", _READ / 2)
-    with _read_once(file, reader):
-        config = _config(file)
-    config.tie_word_embeddings = all(tensor.name != "output.weight" for tensor in tensors)
-    with failing(f"{file} describes no {config.model_type} model", AGAIN, ValueError, TypeError, ArithmeticError):
-        size = count_weights(config)
-    check_room(file, size, sum(int(tensor.n_elements) for tensor in tensors))
+    config = _config(file, reader, tied=all(tensor.name != "output.weight" for tensor in tensors))
+    check_room(file, count_weights(config), sum(int(tensor.n_elements) for tensor in tensors))
     with torch.device("meta"):
         wanted = {name: weight.shape for name, weight in MODELS[config.model_type][1](config).state_dict().items()}
     state = {}
@@ -233,8 +243,7 @@ def convert(file: Path, folder: Path, progress: Progress) -> None:
         wanted.pop("lm_head.weight", None)
     _check_complete(file, state, wanted)
     progress(f"reading the tokenizer of {file.name}", _WEIGHTS)
-    with _read_once(file, reader):
-        tokenizer = _tokenizer(file)
+    tokenizer = _tokenizer(file)
     prefixed = reader.get_field("tokenizer.ggml.add_space_prefix")
     if prefixed is not None and not prefixed.contents():
         _leave_out_prefix(tokenizer.backend_tokenizer)
@@ -265,22 +274,6 @@ def _open(file: Path) -> Any:
         return Reader(file)
 
 
-@contextmanager
-def _read_once(file: Path, reader: Any) -> Iterator[None]:
-    """Have `transformers` take this reader of the file, which it would else read anew, for seconds, whenever asked."""
-    gguf: Any = import_module("gguf")
-    usual = gguf.GGUFReader
-
-    def known(path: Any, *options: Any) -> Any:
-        return reader if Path(path) == file else usual(path, *options)
-
-    gguf.GGUFReader = known
-    try:
-        yield
-    finally:
-        gguf.GGUFReader = usual
-
-
 def _check_kind(file: Path, reader: Any, parts: int, tensors: Collection[str]) -> None:
     """Raise CheckpointError for a model that the folder could not hold as it is, or whose parts are not all there."""
     field = reader.get_field("general.architecture")
@@ -309,13 +302,17 @@ def _check_kind(file: Path, reader: Any, parts: int, tensors: Collection[str]) -
         )
 
 
-def _config(file: Path) -> PreTrainedConfig:
-    with _whole(file), quiet():
-        config = AutoConfig.from_pretrained(file.parent, gguf_file=file.name, local_files_only=True)
-    if config.model_type not in ARCHITECTURES:
-        raise CheckpointError(f"{file} holds a {config.model_type} model: take a Llama or Qwen2 model")
-    if hasattr(config, "quantization_config"):
-        del config.quantization_config  # the weights are plain ones from here on
+def _config(file: Path, reader: Any, tied: bool) -> PreTrainedConfig:
+    """The configuration as `transformers` reads it, which would take the file's vocabulary apart once more for it."""
+    architecture = reader.get_field("general.architecture").contents()
+    keys = {f"{architecture}.{key}": name for key, name in (_SIZES | _OF_ONE.get(architecture, {})).items()}
+    keys |= {f"tokenizer.ggml.{key}_token_id": f"{name}_token_id" for key, name in _TOKENS.items()}
+    kinds = (StrictDataclassError, *_BROKEN)
+    with failing(f"{file} describes no {architecture} model", AGAIN, *kinds):
+        found = {name: field.contents() for key, name in keys.items() if (field := reader.get_field(key))}
+        found.setdefault("vocab_size", len(reader.get_field("tokenizer.ggml.tokens").data))
+        config = MODELS[architecture][0](**found, tie_word_embeddings=tied)
+        count_weights(config)
     return config
 
 
@@ -366,7 +363,7 @@ def _check_complete(file: Path, state: dict[str, torch.Tensor], wanted: dict[str
 def _tokenizer(file: Path) -> Any:
     what, fix = f"the tokenizer in {file} cannot be read", "take another file of this model"
     with failing(what, fix, Exception), quiet():  # the tokenizers library raises no narrower kind
-        return AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name, local_files_only=True)
+        return PreTrainedTokenizerFast.from_pretrained(file.parent, gguf_file=file.name, local_files_only=True)
 
 
 def _leave_out_prefix(tokenizer: Tokenizer) -> None:
