@@ -182,7 +182,7 @@ def test_an_answer_ends_as_the_template_says(tokenizer: PreTrainedTokenizerFast,
 
 
 @pytest.mark.parametrize("family", sorted(TEMPLATES.keys() - {"counting", "reminder"}))
-def test_a_turn_to_be_written_stands_behind_its_opening(tokenizer: PreTrainedTokenizerFast, family: str) -> None:
+def test_a_turn_is_written_behind_its_opening(tokenizer: PreTrainedTokenizerFast, family: str) -> None:
     """Of the two left out, one looks at the turn itself."""
     tokenizer.chat_template = TEMPLATES[family]
     control = set(tokenizer.convert_tokens_to_ids(list(CONTROL)))

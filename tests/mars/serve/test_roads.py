@@ -16,6 +16,7 @@ from mars.checkpoint import load_checkpoint
 from mars.config import DecodingSettings
 from mars.generate import main
 from mars.records import read_jsonl
+from mars.serve import remote
 from mars.training.adapter_run import read_data
 from mars.training.data import encode_example, read_chats
 from mars.training.settings import AdapterSettings
@@ -77,7 +78,7 @@ def family(request: pytest.FixtureRequest, folder: Path, server: Any) -> str:
 def test_each_road_gives_the_prompt_of_the_template(
     family: str, folder: Path, server: Any, submitted: list[list[int]], tmp_path: Path, one_thread: None
 ) -> None:
-    tokenizer = PreTrainedTokenizerFast.from_pretrained(folder)
+    tokenizer, far = PreTrainedTokenizerFast.from_pretrained(folder), remote.connect(server.url)
     taken = 0
     for pairs in CONVERSATIONS.values():
         messages = turns(*pairs)
@@ -93,7 +94,8 @@ def test_each_road_gives_the_prompt_of_the_template(
             assert list(trained(tokenizer, messages, tmp_path)[: len(ids)]) == ids, "training"
         earlier = [Turn(prompt=one["content"], answer=two["content"]) for one, two in pairwise(messages)]
         if messages[0]["role"] == "user":
-            assert prompt_ids(server.checkpoint, messages[-1]["content"], 1, earlier) == ids, "the page"
+            for checkpoint in (server.checkpoint, far):
+                assert prompt_ids(checkpoint, messages[-1]["content"], 1, earlier) == ids, "the page"
         if len(messages) == 1:
             assert written(folder, messages[0]["content"], tmp_path) == ids, "the command line"
     assert taken >= 2
