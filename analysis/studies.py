@@ -1,7 +1,7 @@
 """The studies: what is measured, by which command, and the claims and figures that rest on it. No torch here.
 
 `reproduce` runs their commands, the runs of a study name it as their plan, claims and figures ask which studies they
-rest on, and the report and Trade-offs take a figure's question and how to read it from here.
+rest on. What a figure asks is in `analysis/questions.py`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from functools import cache
 
 RUNS = "assets/runs"
 BASE, ADAPTER, MERGED = "smollm2-135m", "assets/adapters/smollm2-135m-gated", "assets/adapters/smollm2-135m-merged"
+_WITH_MERGED = "2f9e18d"
+"""A commit that has its weights."""
 _THEN = " && "
 _CORES, _IDLE, _GPU = "two CPU cores", "two idle CPU cores", "an NVIDIA H200"
 _THRESHOLDS = ",".join(f"sliding_window@{threshold}" for threshold in (0.99, 0.95, 0.9, 0.8, 0.7, 0.5))
@@ -24,81 +26,6 @@ _LENIENT = ",".join(
 _VERIFIABLE = "--task verifiable --dtype bfloat16 --max-new-tokens 128 --batch-size 32"
 _SPEC_BENCH = "assets/benchmarks/spec_bench/question.jsonl"
 _AGREE = f"agree --checkpoint {ADAPTER} --against {BASE} --max-new-tokens 128"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Figure:
-    """The question that a figure answers, which is its title, and how to read it."""
-
-    question: str
-    reading: str
-
-    def caption(self, note: str = "") -> str:
-        """How to read the figure, and a note on the view it is shown in."""
-        return " ".join(part for part in (self.reading, note) if part)
-
-
-FIGURES = {
-    "frontier": Figure(
-        question="How much accuracy do more tokens cost?",
-        reading="Up is more accurate; right is more tokens, each second or each forward pass. A line runs through the "
-        "thresholds of one decoder, from one-token mode to the most lenient; decoders without a threshold are single "
-        "marks. The dashed line is AR on the same problems, with its 95 % band.",
-    ),
-    "equal_accuracy": Figure(
-        question="Which decoder is fastest within the accuracy budget?",
-        reading="For each decoder, the setting with the most tokens that is within the budget with 95 % confidence, by "
-        "a score test on the same problems as AR, corrected for all settings tried. An exact decoder that wrote AR's "
-        "text in every answer needs no test.",
-    ),
-    "families": Figure(
-        question="Which problems lose accuracy?",
-        reading="All panels have the same axes. The band is AR on this family.",
-    ),
-    "load": Figure(
-        question="What happens when many requests arrive?",
-        reading="Each line is one way of decoding with the same engine and trace of arrivals, {how}. Goodput counts "
-        "answers in time: first token within {ttft:g} s, further tokens within {tpot:.3g} s each (dashed lines). The "
-        "dotted upright is saturation, what AR answers at most. Times are p50 (solid), p99 (dotted); crosses are "
-        "bursts. Each mark is a trace of {seconds:.0f} s, longer at low rates. 95 % intervals are Wilson's of goodput, "
-        "given these arrivals, and of accuracy against AR, answer by answer. They take requests as independent; but "
-        "these share a queue, and {questions} questions repeat, so they are too narrow rather than too wide. {model}, "
-        "{dtype}, {places} places, {threads} threads, {hardware}, {date}, commit {commit}, seed {seed}.",
-    ),
-    "pass_cost": Figure(
-        question="How much longer does a pass take when it reads more columns?",
-        reading="A column is one position that the pass reads: a token, a draft or a mask. The two limits are those of "
-        "the same machine on large tensors: the time to read all weights once, as fast as a sum reads, and to compute "
-        "the products of its columns.",
-    ),
-    "reliability": Figure(
-        question="How often is a proposal right, given its score?",
-        reading="Right means the token that one-token mode writes there. Each panel is one depth, the number of masks "
-        "read. On the dotted diagonal a proposal is right as often as its score says. Bars show the share of proposals "
-        "in each bin; bins of few proposals are left out.",
-    ),
-    "thresholds": Figure(
-        question="How much accuracy does each τ cost on a real benchmark?",
-        reading="SmolLM2-135M on IFEval: one-token mode of the gated adapter writes the base's own text, that of the "
-        "merged one does not. Each line runs from one-token mode to the least τ; stars are exact decoding; the dashed "
-        "line is AR of the base with its 95 % band.",
-    ),
-    "kinds": Figure(
-        question="Which kinds of text gain most?",
-        reading="Exact decoding of SmolLM2-135M with its adapter on Spec-Bench: tokens per forward, and what is left "
-        "of them in wall-clock. Left of the dashed line it is slower than AR, whose text it writes. Drafts come from "
-        "masks alone (tree), from masks and copies of the text (lookup), or from what pays in each pass (auto). An "
-        "answer with a code fence is code, one with three list items a list, any other to a question of maths is "
-        "maths. Intervals resample few questions and are narrower than they should be; fewer than eight have none.",
-    ),
-    "batches": Figure(
-        question="At which batch does writing several tokens per pass stop paying?",
-        reading="SmolLM2-135M with its adapter on prompts of IFEval. Every setting took turns with AR at each batch "
-        "size. Below the dashed line it is slower than AR. Exact decoding writes AR's text; a lower τ may not. "
-        "Intervals are over turns, so they hold the machine too.",
-    ),
-}
-"""By the names of the functions in `analysis.figures` that draw them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +148,12 @@ _ALL = (
         claims=(4,),
     ),
     Study(
-        "speculative", "the paper's pairs of draft and target, on the clock", _sweep("speculative"), 0.1, claims=(7,)
+        "speculative",
+        "the paper's pairs of draft and target, on the clock",
+        _sweep("speculative"),
+        0.1,
+        claims=(7,),
+        after=("ablation-models",),
     ),
     Study(
         "bench",
@@ -303,7 +235,7 @@ _ALL = (
         _ifeval(f"--max-new-tokens 256 --batch-size 32 --decoders sliding_window@none,{_THRESHOLDS}"),
         0.8,
         claims=(3,),
-        figures=("thresholds",),
+        figures=("frontier",),
     ),
     Study(
         "real-extra",
@@ -320,12 +252,21 @@ _ALL = (
         claims=(5,),
     ),
     Study(
+        "merged-adapter",
+        "the merged adapter of 2026-11-24 and the conversations that adapters learnt from, out of this repository's "
+        "history: the pair took their place",
+        f"git restore --source={_WITH_MERGED} {MERGED} {ADAPTER}/conversations.jsonl {ADAPTER}/conversations-2.jsonl",
+        0.01,
+        machine=_CORES,
+    ),
+    Study(
         "real-merged",
         "one-token mode of the merged adapter and the base on all prompts",
         _ifeval("--max-new-tokens 256 --batch-size 32 --decoders autoregressive,sliding_window@none", MERGED),
         0.1,
         claims=(1, 3, 9),
-        figures=("thresholds",),
+        figures=("frontier",),
+        after=("merged-adapter",),
     ),
     Study(
         "real-verifiable",
@@ -333,6 +274,7 @@ _ALL = (
         _ifeval(f"{_VERIFIABLE} --decoders autoregressive,sliding_window@none", MERGED),
         0.5,
         claims=(1,),
+        after=("merged-adapter",),
     ),
     Study(
         "real-merged-accuracy",
@@ -344,7 +286,8 @@ _ALL = (
         ),
         0.8,
         claims=(3, 9),
-        figures=("thresholds",),
+        figures=("frontier",),
+        after=("merged-adapter",),
     ),
     Study(
         "real-merged-frontier",
@@ -357,12 +300,14 @@ _ALL = (
         0.2,
         claims=(9,),
         figures=("frontier",),
+        after=("merged-adapter",),
     ),
     Study(
         "real-ablation-models",
         "merged adapters of two block sizes, with and without the SFT loss, and plain SFT (runs/real-ablations)",
         "OMP_NUM_THREADS=1 JOBS=2 bash analysis/plans/real-ablations.sh",
         0.6,
+        after=("merged-adapter",),
     ),
     Study(
         "real-ablations",

@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any, Self
 
 from analysis.claims import CLAIMS
+from analysis.questions import FIGURES
 from analysis.runs import open_runs, read_runs
 from analysis.runs.files import remove_runs
 from analysis.runs.loads import LoadTest, read_loads, remove_loads
-from analysis.studies import FIGURES, RUNS, STUDIES, Study, behind_claim, behind_figure, in_order
+from analysis.studies import RUNS, STUDIES, Study, behind_claim, behind_figure, in_order
 from analysis.text_table import aligned
 
 HELP = "list every figure and claim with the command, the hours and the machine behind it, or make some again"

@@ -21,7 +21,6 @@ from analysis.figures.operating_points import equal_accuracy, equal_accuracy_poi
 from analysis.figures.pass_cost import pass_cost, pass_cost_points
 from analysis.figures.points import POOLED, measure
 from analysis.figures.style import template
-from analysis.figures.thresholds import thresholds, thresholds_points, thresholds_words
 
 __all__ = [
     "POOLED",
@@ -42,7 +41,4 @@ __all__ = [
     "reliability",
     "reliability_points",
     "template",
-    "thresholds",
-    "thresholds_points",
-    "thresholds_words",
 ]

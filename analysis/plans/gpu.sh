@@ -11,7 +11,7 @@ case $what in
         [ -z "${TINY:-}" ] || sizes=(--rank 2 --masks 2 --block-size 2 --anchors 8 --batch-size 2 --minutes 0.2)
         [ ! -e "$out/adapter/mars.json" ] && [ ! -d "$out/adapter" ] || sizes+=(--resume)
         python -m mars.training adapter --base "$base" --output "$out/adapter" --save-steps 500 "${sizes[@]}" \
-            --data ${DATA:-assets/adapters/smollm2-135m-gated/conversations*.jsonl} ;;
+            --data ${DATA:?JSONL files of conversations} ;;
     bench)
         sizes=1,4,16,64 limit=5
         [ -z "${TINY:-}" ] || sizes=1 limit=1

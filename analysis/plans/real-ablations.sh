@@ -4,6 +4,7 @@
 # start from the base, on the same conversations in the same order. An adapter that is there is skipped; one that was
 # interrupted goes on from its last save. With a name, only that one. JOBS of them train at once:
 #   OMP_NUM_THREADS=1 JOBS=2 analysis/plans/real-ablations.sh
+# The conversations are in the repository's history: python -m analysis reproduce merged-adapter
 set -euo pipefail
 out=${OUT:-runs/real-ablations}
 shipped=assets/adapters/smollm2-135m-gated

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from plotly.io.json import to_json_plotly
 
 from analysis.figures import template
-from analysis.studies import FIGURES as QUESTIONS
+from analysis.questions import FIGURES as QUESTIONS
 from app.compare.runner import Runner
 from app.models.sentences import error_sentence, failure
 from app.tradeoffs import drawing, tables, under_load

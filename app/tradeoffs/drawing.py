@@ -12,7 +12,8 @@ import plotly.graph_objects as go
 from analysis import figures
 from analysis.figures import POOLED
 from analysis.figures.words import task_words, threshold_words
-from analysis.studies import FIGURES, behind_figure
+from analysis.questions import FIGURES
+from analysis.studies import behind_figure
 from app.tradeoffs import tables, together
 from app.tradeoffs.operating import Finding, finding
 from app.tradeoffs.run_cache import RunCache

@@ -6,8 +6,9 @@ from typing import Any
 
 from analysis.figures.style import empty
 from analysis.figures.under_load import NAME, POINTS, under_load, under_load_points
+from analysis.questions import FIGURES
 from analysis.runs.loads import LoadTest
-from analysis.studies import FIGURES, STUDIES
+from analysis.studies import STUDIES
 from app.tradeoffs.drawing import page
 from app.tradeoffs.tables import csv, laid_out, number, text
 from app.tradeoffs.view import LOAD, View

@@ -15,10 +15,11 @@ import pytest
 from analysis.__main__ import main, parser
 from analysis.claims import CLAIMS
 from analysis.commands import reproduce
+from analysis.questions import FIGURES
 from analysis.runs import open_runs, read_runs
 from analysis.runs.files import remove_runs
 from analysis.runs.loads import read_loads, write_load
-from analysis.studies import FIGURES, STUDIES, in_order, study_of
+from analysis.studies import STUDIES, in_order, study_of
 
 ROOT = Path(__file__).parents[3]
 RUNS = ROOT / "assets" / "runs"
@@ -77,7 +78,8 @@ def test_the_list_has_them_all(capsys: pytest.CaptureFixture[str]) -> None:
 def test_what_has_to_be_there_first_comes_first(capsys: pytest.CaptureFixture[str]) -> None:
     assert [study.name for study in in_order(["calibration"])] == ["ablation-models", "calibration"]
     assert main(["reproduce", "claim-7", "--dry-run", "--runs", "some where"]) == 0
-    sweep, real, claims = capsys.readouterr().out.splitlines()
+    models, sweep, real, claims = capsys.readouterr().out.splitlines()
+    assert models == STUDIES["ablation-models"].command
     assert sweep == "python -m analysis sweep analysis/plans/speculative.toml --runs 'some where'"
     assert real.startswith("python -m analysis spec-bench ")
     assert claims == "python -m analysis claims --runs 'some where' --out 'some where/claims.md'"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from analysis.studies import FIGURES as QUESTIONS
+from analysis.questions import FIGURES as QUESTIONS
 from app.compare.runner import Runner
 from app.tradeoffs.answers import UNKNOWN, RequestHandler
 from app.tradeoffs.run_cache import RunCache

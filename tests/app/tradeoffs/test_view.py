@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from analysis.studies import FIGURES as QUESTIONS
+from analysis.questions import FIGURES as QUESTIONS
 from app.tradeoffs.view import FIGURES, View
 
 PLAIN: dict[str, Any] = {"figure": "frontier", "against": "tokens_per_second"}

@@ -1,0 +1,74 @@
+"""The figures' questions, which are their titles, and how to read them: for the report and for Trade-offs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """The question that a figure answers, which is its title, and how to read it."""
+
+    question: str
+    reading: str
+
+    def caption(self, note: str = "") -> str:
+        """How to read the figure, and a note on the view it is shown in."""
+        return " ".join(part for part in (self.reading, note) if part)
+
+
+FIGURES = {
+    "frontier": Figure(
+        question="How much accuracy do more tokens cost?",
+        reading="Up is more accurate; right is more tokens, each second or each forward pass. A line runs through the "
+        "thresholds of one decoder, from one-token mode to the most lenient; decoders without a threshold are single "
+        "marks. The dashed line is AR on the same problems, with its 95 % band.",
+    ),
+    "equal_accuracy": Figure(
+        question="Which decoder is fastest within the accuracy budget?",
+        reading="For each decoder, the setting with the most tokens that is within the budget with 95 % confidence, by "
+        "a score test on the same problems as AR, corrected for all settings tried. An exact decoder that wrote AR's "
+        "text in every answer needs no test.",
+    ),
+    "families": Figure(
+        question="Which problems lose accuracy?",
+        reading="All panels have the same axes. The band is AR on this family.",
+    ),
+    "load": Figure(
+        question="What happens when many requests arrive?",
+        reading="Each line is one way of decoding with the same engine and trace of arrivals, {how}. Goodput counts "
+        "answers in time: first token within {ttft:g} s, further tokens within {tpot:.3g} s each (dashed lines). The "
+        "dotted upright is saturation, what AR answers at most. Times are p50 (solid), p99 (dotted); crosses are "
+        "bursts. Each mark is a trace of {seconds:.0f} s, longer at low rates. 95 % intervals are Wilson's of goodput, "
+        "given these arrivals, and of accuracy against AR, answer by answer. They take requests as independent; but "
+        "these share a queue, and {questions} questions repeat, so they are too narrow rather than too wide. {model}, "
+        "{dtype}, {places} places, {threads} threads, {hardware}, {date}, commit {commit}, seed {seed}.",
+    ),
+    "pass_cost": Figure(
+        question="How much longer does a pass take when it reads more columns?",
+        reading="A column is one position that the pass reads: a token, a draft or a mask. The two limits are those of "
+        "the same machine on large tensors: the time to read all weights once, as fast as a sum reads, and to compute "
+        "the products of its columns.",
+    ),
+    "reliability": Figure(
+        question="How often is a proposal right, given its score?",
+        reading="Right means the token that one-token mode writes there. Each panel is one depth, the number of masks "
+        "read. On the dotted diagonal a proposal is right as often as its score says. Bars show the share of proposals "
+        "in each bin; bins of few proposals are left out.",
+    ),
+    "kinds": Figure(
+        question="Which kinds of text gain most?",
+        reading="Exact decoding of SmolLM2-135M with its adapter on Spec-Bench: tokens per forward, and what is left "
+        "of them in wall-clock. Left of the dashed line it is slower than AR, whose text it writes. Drafts come from "
+        "masks alone (tree), from masks and copies of the text (lookup), or from what pays in each pass (auto). An "
+        "answer with a code fence is code, one with three list items a list, any other to a question of maths is "
+        "maths. Intervals resample few questions and are narrower than they should be; fewer than eight have none.",
+    ),
+    "batches": Figure(
+        question="At which batch does writing several tokens per pass stop paying?",
+        reading="SmolLM2-135M with its adapter on prompts of IFEval. Every setting took turns with AR at each batch "
+        "size. Below the dashed line it is slower than AR. Exact decoding writes AR's text; a lower τ may not. "
+        "Intervals are over turns, so they hold the machine too.",
+    ),
+}
+"""By the names of the functions in `analysis.figures` that draw them."""
