@@ -1,15 +1,15 @@
 """The paper's claims and our own, each judged by a declared rule from the run store alone. No torch here.
 
-`accuracy`, `speed` and `proposals` compare runs that `evidence` reads; `judging` gives the verdicts, `page` writes them
-down.
+`table` lists them. The rules in `accuracy` and `speed` compare runs that `evidence` reads, `judging` gives the
+verdicts, `page` writes them down.
 """
 
 from __future__ import annotations
 
-from analysis.claims import accuracy, proposals, speed
 from analysis.claims.evidence import Evidence, read_evidence
 from analysis.claims.judging import Claim, ClaimVerdict, Finding
 from analysis.claims.page import to_json, to_markdown
+from analysis.claims.table import CLAIMS
 
 __all__ = [
     "CLAIMS",
@@ -22,10 +22,6 @@ __all__ = [
     "to_json",
     "to_markdown",
 ]
-
-CLAIMS: tuple[Claim, ...] = tuple(
-    sorted((claim for module in (accuracy, speed, proposals) for claim in module.CLAIMS), key=lambda each: each.number)
-)
 
 
 def judge(evidence: Evidence) -> dict[Claim, Finding]:

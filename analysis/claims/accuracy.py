@@ -1,37 +1,50 @@
-"""Claims about accuracy: 1 one-token mode, 2 the SFT loss, 3 the threshold, 8 block diffusion."""
+"""Rules on accuracy: 1 one-token mode, 2 the SFT loss, 3 thresholds, 5 scores, 8 block diffusion, 11 B + 1."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
+
+import numpy as np
 
 from analysis.claims.evidence import DIFFUSION, Evidence, GreedyRuns, Published, Run, on_each_kind, on_same_problems
 from analysis.claims.judging import (
     MARGIN,
-    Claim,
     ClaimVerdict,
     Finding,
     among,
+    listed,
     lost,
     number,
     percent,
     points,
+    times,
     together,
     verdict_of,
     worst,
 )
+from analysis.runs.schema import RunModel as Model
+from analysis.stats.frontiers import speed_at_loss
+from analysis.stats.intervals import CONFIDENCE, Interval
 from analysis.stats.pairs import contrast, identical_texts, paired_difference
+from analysis.stats.resampling import percentiles
 
 COLLAPSE = 5.0
 """Points that a model must be behind AR to have collapsed."""
 AT = 0.95
 """The threshold that the paper reports."""
+SCORES = ("probability", "margin", "entropy")
+EQUAL_LOSS = 2.0
+"""Points of accuracy at which tokens per forward of different scores are compared."""
+ALIKE = 5.0
+"""Scores are similar where tokens per forward at equal loss differ by less than this many percent."""
+Sweep = tuple[Run, list[Run]]
 
 
 # Claim 1
 
 
-def _one_token_claimed(published: Published) -> str:
+def one_token_claimed(published: Published) -> str:
     mean = published.one_token_mean
     return (
         f"One-token mode of MARS (B = 4) reaches {mean('MARS', 4)} against {mean('AR SFT (5 epochs)')} of AR SFT in "
@@ -39,7 +52,7 @@ def _one_token_claimed(published: Published) -> str:
     )
 
 
-def _one_token(evidence: Evidence) -> Finding:
+def one_token(evidence: Evidence) -> Finding:
     """Each MARS model against the AR model it started from and, where measured, the compute-matched AR model.
 
     Once for each kind of problems that both were run on, on the most of them.
@@ -104,7 +117,7 @@ def _same_by_construction(runs: GreedyRuns, run: Run, rival: Run) -> bool:
 # Claim 2
 
 
-def _sft_loss_claimed(published: Published) -> str:
+def sft_loss_claimed(published: Published) -> str:
     mean, without = published.one_token_mean, "MARS without SFT loss"
     return (
         f"From B = 4 to 16 the mean falls from {mean(without, 4)} to {mean(without, 16)} without the SFT loss, and "
@@ -112,7 +125,7 @@ def _sft_loss_claimed(published: Published) -> str:
     )
 
 
-def _sft_loss(evidence: Evidence) -> Finding:
+def sft_loss(evidence: Evidence) -> Finding:
     """From the smallest to the largest block, with and without the SFT loss, of models that saw equally much."""
     runs = evidence.runs
     with_loss: dict[int, list[Run]] = {}
@@ -156,7 +169,7 @@ def _sft_loss(evidence: Evidence) -> Finding:
 # Claim 3
 
 
-def _frontier_claimed(published: Published) -> str:
+def frontier_claimed(published: Published) -> str:
     table = published.at_threshold()
     losses, speeds = table["loss"], table["tokens_per_forward"]
     return (
@@ -165,7 +178,7 @@ def _frontier_claimed(published: Published) -> str:
     )
 
 
-def _frontier(evidence: Evidence) -> Finding:
+def frontier(evidence: Evidence) -> Finding:
     """Per MARS model: the cost and gain of τ = 0.95, and whether each step down in τ adds tokens per forward."""
     runs, table = evidence.runs, evidence.published.at_threshold()
     most, least = table["loss"].max(), table["tokens_per_forward"].min()
@@ -204,7 +217,7 @@ def _frontier(evidence: Evidence) -> Finding:
 # Claim 8
 
 
-def _collapse_claimed(published: Published) -> str:
+def collapse_claimed(published: Published) -> str:
     mean = published.one_token_mean
     return (
         f"Block diffusion (B = 4) from the same start falls to {mean('Block Diffusion', 4)} from "
@@ -212,7 +225,7 @@ def _collapse_claimed(published: Published) -> str:
     )
 
 
-def _collapse(evidence: Evidence) -> Finding:
+def collapse(evidence: Evidence) -> Finding:
     """Block diffusion at its most accurate setting against the AR model and against MARS of its block size."""
     runs = evidence.runs
     finding = Finding(
@@ -244,43 +257,127 @@ def _collapse(evidence: Evidence) -> Finding:
     return finding
 
 
-CLAIMS = (
-    Claim(
-        number=1,
-        title="One-token mode is as accurate as AR, even as AR trained for twice as long",
-        claimed=_one_token_claimed,
-        rule=f"""Each MARS model with the SFT loss is compared with the AR model it started from and with an AR model
-            that saw twice as many conversations, once on each benchmark that both ran, on most of its problems. It
-            holds if every interval lies above −{MARGIN:g} point and fails if one lies below 0. A gated adapter, whose
-            texts are AR's by construction, holds where they are all the same; it needs no second AR model and makes no
-            interval wider. In bfloat16 a model writes other texts on another CPU, so both runs are of one.""",
-        find=_one_token,
-    ),
-    Claim(
-        number=2,
-        title="The SFT loss keeps larger blocks from losing accuracy",
-        claimed=_sft_loss_claimed,
-        rule=f"""It holds if accuracy surely falls from the smallest to the largest block without the SFT loss, and
-            surely by more than with it. It fails if it surely falls by less than with it, or surely by less than
-            {MARGIN:g} point.""",
-        find=_sft_loss,
-    ),
-    Claim(
-        number=3,
-        title="Lowering τ trades little accuracy for speed, smoothly",
-        claimed=_frontier_claimed,
-        rule=f"""Each MARS model with the SFT loss is judged. It holds if every step down in τ adds tokens per forward
-            and τ = {AT:g} surely loses at most as many points, and gains at least as many tokens per forward, as the
-            paper's extremes. It fails if a step surely takes tokens away, or τ = {AT:g} surely loses more or gains
-            less.""",
-        find=_frontier,
-    ),
-    Claim(
-        number=8,
-        title="Block diffusion from the same start falls far behind AR",
-        claimed=_collapse_claimed,
-        rule=f"""It holds if block diffusion, at its most accurate setting, is surely more than {COLLAPSE:g} points
-            behind the AR model, and fails if it is surely less.""",
-        find=_collapse,
-    ),
-)
+# Claim 5
+
+
+def scores(evidence: Evidence) -> Finding:
+    """Tokens per forward at an equal loss, interpolated between thresholds, for each score against probability."""
+    runs = evidence.runs
+    for model in runs.full_mars:
+        tried = [runs.with_threshold(model, score=score) for score in SCORES]
+        common = set.intersection(*({run.problem_set for run in each} for each in tried))
+        largest = sorted(tried[0], key=lambda run: run.n, reverse=True)
+        for problems in dict.fromkeys(run.problem_set for run in largest if run.problem_set in common):
+            beside = [run for run in largest if run.problem_set == problems]
+            found = {score: sweep for score in SCORES if (sweep := runs.sweep(model, score, beside))}
+            if len(found) == len(SCORES) and all(len(swept) > 1 for _, swept in found.values()):
+                return _compared_scores(runs, model, found)
+    return Finding(without="runs of one MARS model at several thresholds of each of probability, margin and entropy")
+
+
+def _compared_scores(runs: GreedyRuns, model: Model, sweeps: Mapping[str, Sweep]) -> Finding:
+    base = sweeps["probability"][0]
+    reached, changes = _at_equal_loss(runs, sweeps)
+    compared = {score: change for score, change in changes.items() if change}
+    told = [f"{score} {points(change)} % tokens/forward" for score, change in compared.items()]
+    short = [score for score, speed in reached.items() if speed is None]
+    finding = Finding(headline="; ".join([*told, *_short_of_the_loss(short)]))
+    for score, speed in reached.items():
+        swept, change = sweeps[score][1], changes.get(score)
+        verdict = _alike(change) if change else ClaimVerdict.OPEN
+        finding.add(
+            {"score": score, "thresholds": ", ".join(f"{run.threshold:g}" for run in swept)},
+            {
+                f"tokens/forward at {EQUAL_LOSS:g} points lost": number(speed) if speed else "not reached",
+                "against probability": f"{points(change)} %" if change else "",
+            },
+            verdict if score in changes else None,
+            [base, *swept],
+        )
+    return finding
+
+
+def _short_of_the_loss(scores: Sequence[str]) -> list[str]:
+    if not scores:
+        return []
+    whose = f" of {listed(scores)}" if len(scores) < len(SCORES) else ""
+    return [f"no threshold tried{whose} surely loses {EQUAL_LOSS:g} points"]
+
+
+def _alike(change: Interval) -> ClaimVerdict:
+    return verdict_of(
+        holds=change.surely_above(-ALIKE) and change.surely_below(ALIKE),
+        fails=change.surely_above(ALIKE) or change.surely_below(-ALIKE),
+    )
+
+
+def _at_equal_loss(
+    runs: GreedyRuns, sweeps: Mapping[str, Sweep]
+) -> tuple[dict[str, Interval | None], dict[str, Interval | None]]:
+    """Tokens per forward of each score, and the percent by which the others differ from probability.
+
+    None where a frontier ends before the loss. The intervals of the differences are right together.
+    """
+    base = runs.rows(sweeps["probability"][0])
+    reached = {
+        score: speed_at_loss([runs.rows(run) for run in swept], base, EQUAL_LOSS)
+        for score, (_, swept) in sweeps.items()
+    }
+    own_value, own_drawn = reached["probability"]
+    confidence = together(len(sweeps) - 1)
+    changes = {
+        score: _reaching(100 * (value / own_value - 1), 100 * (drawn / own_drawn - 1), confidence)
+        for score, (value, drawn) in reached.items()
+        if score != "probability"
+    }
+    return {score: _reaching(value, drawn) for score, (value, drawn) in reached.items()}, changes
+
+
+def _reaching(value: float, drawn: np.ndarray, confidence: float = CONFIDENCE) -> Interval | None:
+    """The interval; None if the loss is not reached as measured, or in more resamples than an interval leaves out."""
+    kept = drawn[~np.isnan(drawn)]
+    if np.isnan(value) or len(kept) < confidence * len(drawn):
+        return None
+    return percentiles(value, kept, confidence)
+
+
+# Claim 11
+
+
+def extra(evidence: Evidence) -> Finding:
+    """The same model and τ with and without the B+1-th proposal."""
+    runs = evidence.runs
+    finding = Finding(without="runs at the same τ with and without the B+1-th proposal, on the same problems")
+    pairs = [pair for model in runs.full_mars for pair in _extra_pairs(runs, model)]
+    confidence = together(2 * len(pairs))
+    for without, offered in pairs:
+        gain = runs.forward_gain(offered, without, confidence)
+        change = runs.points(offered, without, confidence)
+        adds = verdict_of(holds=gain.surely_above(1), fails=gain.high <= 1)
+        finding.add(
+            {"model": runs.name(without.model), "τ": f"{without.threshold:g}"},
+            {"× tokens/forward": times(gain), "accuracy (points)": points(change)},
+            worst([adds, verdict_of(holds=True, fails=change.surely_below(0))]),
+            (without, offered),
+        )
+    if not pairs:
+        return finding
+    first, holding = finding.comparisons[0], sum(row.verdict is ClaimVerdict.HOLDS for row in finding.comparisons)
+    finding.headline = (
+        f"{first.compared['model']}, τ = {first.compared['τ']}: {first.measured['× tokens/forward']} "
+        f"tokens/forward{among(holding, len(pairs), 'hold')}"
+    )
+    return finding
+
+
+def _extra_pairs(runs: GreedyRuns, model: Model) -> list[tuple[Run, Run]]:
+    found = []
+    offered = runs.with_threshold(model, extra=True)
+    for threshold in sorted({run.threshold or 0.0 for run in offered}, reverse=True):
+        choices = [
+            [run for run in runs.with_threshold(model, extra=extra) if run.threshold == threshold]
+            for extra in (False, True)
+        ]
+        if pair := on_same_problems(*choices):
+            found.append((pair[0], pair[1]))
+    return found

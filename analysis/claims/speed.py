@@ -1,13 +1,13 @@
-"""Claims about speed: 4 and 10 the block cache, 6 Jacobi decoding, 7 speculative decoding, 12 the AR baseline."""
+"""Rules on speed: 4 and 10 the block cache, 6 Jacobi, 7 speculative and 9 exact decoding, 12 the AR baseline."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from analysis.claims.evidence import MARS, Evidence, Published, Run, by_turn, on_same_problems
+from analysis.claims.evidence import MARS, Evidence, GreedyRuns, Published, Run, by_turn, on_same_problems
 from analysis.claims.judging import (
-    Claim,
+    MARGIN,
     ClaimVerdict,
     Finding,
     faster,
@@ -18,11 +18,15 @@ from analysis.claims.judging import (
     times,
     together,
     verdict_of,
+    worst,
 )
 from analysis.runs.baseline import AR, of_one_size
+from analysis.runs.schema import RunModel as Model
 from analysis.runs.schema import cpu_units
 from analysis.stats.intervals import Interval
-from analysis.stats.pairs import identical_texts
+from analysis.stats.pairs import identical_texts, paired, speed_up_of_means
+from mars import decoders
+from mars.decoders import BASELINE, EXACT
 
 MANY_ROWS = (4, 8, 16)
 """Batch sizes at which rows that wait for each other cost time."""
@@ -42,7 +46,7 @@ H200_BYTES_PER_SECOND = 4.8e12
 # Claim 4
 
 
-def _cache_claimed(published: Published) -> str:
+def cache_claimed(published: Published) -> str:
     best = published.best_block_cache()
     slower = [f"{factor:.2f}× at batch {size}" for size, factor in published.without_cache().items() if factor < 0.5]
     return (
@@ -52,7 +56,7 @@ def _cache_claimed(published: Published) -> str:
     )
 
 
-def _cache(evidence: Evidence) -> Finding:
+def cache(evidence: Evidence) -> Finding:
     """The best cache block size of each batch size against AR in the same turns.
 
     Judged at the paper's batch size, where several groups have it, on most problems.
@@ -120,7 +124,7 @@ def _place(run: Run) -> str:
 # Claim 6
 
 
-def _jacobi_claimed(published: Published) -> str:
+def jacobi_claimed(published: Published) -> str:
     table = published.means("jacobi_baseline").set_index("decoder")
     speeds, accuracies = table["tokens_per_forward"], table["accuracy"]
     return (
@@ -130,7 +134,7 @@ def _jacobi_claimed(published: Published) -> str:
     )
 
 
-def _jacobi(evidence: Evidence) -> Finding:
+def jacobi(evidence: Evidence) -> Finding:
     """Every number of draft tokens on each AR model; the best is judged."""
     runs = evidence.runs
     finding = Finding(without="runs of jacobi and of autoregressive on one AR model and the same problems")
@@ -158,7 +162,7 @@ def _jacobi(evidence: Evidence) -> Finding:
 # Claim 7
 
 
-def _speculative_claimed(published: Published) -> str:
+def speculative_claimed(published: Published) -> str:
     target, both = published.speculative(AR, MARS), published.speculative(MARS, MARS)
     return f"Against AR as draft and target: {target:.2f}× with a MARS target, {both:.2f}× with both."
 
@@ -174,7 +178,7 @@ def _as_in_the_paper(run: Run) -> bool:
     return run.decoder == "speculative" and run.settings.continuation == (run.model.stage != AR)
 
 
-def _speculative(evidence: Evidence) -> Finding:
+def speculative(evidence: Evidence) -> Finding:
     """The fastest setting of each pair against that of AR → AR in the same turns."""
     runs, wanted = evidence.runs, ("AR → MARS", "MARS → MARS")
     finding = Finding()
@@ -242,7 +246,7 @@ def _draft_setting(run: Run) -> str:
 # Claim 10
 
 
-def _waiting(evidence: Evidence) -> Finding:
+def waiting(evidence: Evidence) -> Finding:
     """sliding_window against every cache block size of block_cached at the same τ, in the same turns."""
     runs, judged = evidence.runs, []
     finding = Finding(
@@ -278,7 +282,7 @@ def _waiting(evidence: Evidence) -> Finding:
 # Claim 12
 
 
-def _baseline_claimed(published: Published) -> str:
+def baseline_claimed(published: Published) -> str:
     seconds = PAPER_BATCH / published.ar_throughput(PAPER_BATCH)
     needed = PARAMETERS_7B * BYTES_PER_WEIGHT / H200_BYTES_PER_SECOND
     return (
@@ -288,7 +292,7 @@ def _baseline_claimed(published: Published) -> str:
     )
 
 
-def _baseline(evidence: Evidence) -> Finding:
+def baseline(evidence: Evidence) -> Finding:
     """Our AR against generate by batch size, with the fastest decoder with τ over both. From benchmark files."""
     headline = []
     finding = Finding(without="the output of python -m analysis bench --json, with generate, as a file beside the runs")
@@ -337,55 +341,123 @@ def _interval(estimate: Mapping[str, float]) -> Interval:
     return Interval(estimate["median"], estimate["low"], estimate["high"])
 
 
-CLAIMS = (
-    Claim(
-        number=4,
-        title="The block cache makes MARS faster than AR",
-        claimed=_cache_claimed,
-        rule=f"""Judged at the batch size of the paper's largest speed-up, in the same turns as AR on the same weights
-            and on every other model of this size; of several groups of runs, that on most problems, with intervals
-            that allow for each group that was run in turns. It holds if the best cache block size is surely more than
-            {100 * (WORTHWHILE - 1):.0f} % faster than each AR run, and fails if every size surely gains less than that
-            on each: so small a gain matters to no user.""",
-        find=_cache,
-    ),
-    Claim(
-        number=6,
-        title="Jacobi decoding gains little",
-        claimed=_jacobi_claimed,
-        rule=f"""It holds if the best number of draft tokens surely gives at most {LITTLE:g} tokens per forward, and
-            fails if it surely gives more.""",
-        find=_jacobi,
-    ),
-    Claim(
-        number=7,
-        title="MARS speeds up speculative decoding",
-        claimed=_speculative_claimed,
-        rule="""Each pair runs at its fastest setting in the same turns. It holds if a MARS target, and MARS as draft
-            and target, both surely beat AR → AR, and fails if one is surely slower. Where there is no smaller model to
-            draft, copies of the text so far (prompt lookup) take its place, and masks as drafts, and masks with copies,
-            must both beat them in the same turns.""",
-        find=_speculative,
-    ),
-    Claim(
-        number=10,
-        title="Rows that do not wait at block ends beat the block cache",
-        claimed=lambda _: (
-            "A cursor per row, which the paper leaves to future work, is faster than the best block cache."
-        ),
-        rule="""Judged at batch sizes 4, 8 and 16, at the same τ and in the same turns. It holds if sliding_window
-            surely beats block_cached at every cache block size, and fails if it is surely slower than the best.""",
-        find=_waiting,
-        ours=True,
-    ),
-    Claim(
-        number=12,
-        title="Our AR baseline is faster than `generate` of transformers",
-        claimed=_baseline_claimed,
-        rule="""It holds if our AR is surely faster than generate, on the same weights and in turns with it, at every
-            batch size measured, and fails if it is surely slower at one. The intervals are over rounds of the
-            benchmark.""",
-        find=_baseline,
-        ours=True,
-    ),
-)
+# Claim 9
+
+
+def exact(evidence: Evidence) -> Finding:
+    """Texts and passes of each MARS model, then wall-clock, which is shown and not judged, and benchmarks."""
+    runs = evidence.runs
+    finding = Finding(without=f"runs of {EXACT}, of one-token mode and of several τ on the same problems")
+    for model in runs.full_mars:
+        _compare_passes(finding, runs, model)
+    if not finding.comparisons:
+        finding.missing = f"judged runs of {EXACT}, of one-token mode and of several τ"
+    _compare_wall_clock(finding, runs)
+    _compare_benchmarks(finding, runs)
+    exact = [row.measured for row in finding.comparisons if "texts" in row.measured]
+    if not exact:
+        return Finding(without=finding.without)
+    finding.headline = f"{exact[0]['texts']} texts identical; {exact[0]['tokens/forward']} tokens/forward"
+    return finding
+
+
+def _compare_passes(finding: Finding, runs: GreedyRuns, model: Model) -> None:
+    """The best layout of this model against its fastest τ within the margin, on the same problems."""
+    pairs = [pair for run in runs.of(model, EXACT) if (pair := on_same_problems([run], runs.one_token(model)))]
+    swept = runs.sweep(model, beside=[run for run, _ in pairs])
+    if not pairs or swept is None:
+        return
+    base, thresholds = swept
+    comparable = [run for run, _ in pairs if run.problem_set == base.problem_set]
+    best = max(comparable, key=lambda run: runs.forward(run).value)
+    within = [run for run in thresholds if -runs.points(run, base).value <= MARGIN]
+    rival = max([base, *within], key=lambda run: runs.forward(run).value)
+    checked = [(run.n, _identical(runs, run, plain)) for run, plain in pairs if _comparable_texts(run)]
+    texts, same = (sum(column) for column in zip(*checked, strict=True)) if checked else (0, 0)
+    gain = runs.forward_gain(best, rival)
+    finding.add(
+        {"model": runs.name(model)},
+        {
+            "texts": f"{same:,} of {texts:,}",
+            "tokens/forward": f"{number(runs.forward(best))} ({best.settings.layout})",
+            "gain": f"{times(gain)} over {_threshold_words(rival)}",
+        },
+        worst([_same_texts(same, texts), faster(gain)]),
+        [*(run for pair in pairs for run in pair), *thresholds],
+    )
+
+
+def _identical(runs: GreedyRuns, run: Run, plain: Run) -> int:
+    """How many of its texts are those of the plain run."""
+    return round(identical_texts(runs.rows(run), runs.rows(plain)).value * run.n)
+
+
+def _comparable_texts(run: Run) -> bool:
+    """False where near-ties may flip with the shape of a pass: in bfloat16 on a GPU. On a CPU passes are invariant."""
+    return run.dtype == "float32" or run.device == "cpu"
+
+
+def _compare_benchmarks(finding: Finding, runs: GreedyRuns) -> None:
+    """Exact decoding against AR on answers that nobody judged (Spec-Bench): texts, passes and its own speed-up."""
+    for turn in by_turn(runs.unjudged):
+        plain = next((run for run in turn if run.decoder == BASELINE), None)
+        for run in turn:
+            if plain is None or run.decoder == BASELINE or not decoders.TABLE[run.decoder].exact:
+                continue
+            same = _identical(runs, run, plain)
+            layout = run.settings.layout if run.decoder == EXACT else run.decoder
+            finding.add(
+                {"benchmark": run.tasks[0], "batch": str(run.batch_size), "layout": layout},
+                {
+                    "texts": f"{same:,} of {run.n:,}",
+                    "tokens/forward": number(runs.forward(run)),
+                    "× AR, mean of questions": times(speed_up_of_means(*paired(runs.rows(run), runs.rows(plain)))),
+                    "CPU": run.units,
+                },
+                _same_texts(same, run.n) if _comparable_texts(run) else None,
+                (run, plain),
+            )
+
+
+def _same_texts(same: int, texts: int) -> ClaimVerdict:
+    return verdict_of(holds=texts > 0, fails=same < texts)
+
+
+def _compare_wall_clock(finding: Finding, runs: GreedyRuns) -> None:
+    """Exact decoding against the fastest setting within the margin, in the same turns, by batch size."""
+    for turn in by_turn(runs.all):
+        for model in dict.fromkeys(run.model for run in turn if run.decoder == EXACT):
+            own = [run for run in turn if run.model == model]
+            exact = [run for run in own if run.decoder == EXACT]
+            rivals = [run for run in own if run.decoder == "sliding_window" and _within(runs, run)]
+            rivals += [run for run in own if run.decoder == BASELINE]
+            if not rivals:
+                continue
+            best, rival = runs.fastest(exact), runs.fastest(rivals)
+            clock, batch = f"{runs.name(model)}, {best.group}", str(best.batch_size)
+            finding.add(
+                {"wall-clock": clock, "CPU": best.units, "batch": batch, "layout": best.settings.layout},
+                {
+                    "tokens/s": rate(runs.rate(best)),
+                    f"fastest within {MARGIN:g} point": _threshold_words(rival),
+                    "its tokens/s": rate(runs.rate(rival)),
+                    "speed-up": times(runs.time_gain(best, rival, together(len(exact) * len(rivals)))),
+                },
+                runs=[best, *rivals],
+            )
+
+
+def _within(runs: GreedyRuns, run: Run) -> bool:
+    """True if this setting loses at most the margin, in its runs on most problems."""
+    same = runs.where(
+        lambda other: other.decoder == run.decoder and other.dtype == run.dtype and other.same_window(run)
+    )
+    pair = on_same_problems(same, runs.one_token(run.model))
+    return pair is not None and -runs.points(pair[0], pair[1]).value <= MARGIN
+
+
+def _threshold_words(run: Run) -> str:
+    """One-token mode or τ, and the block size where it differs from the training's."""
+    size = run.settings.block_size
+    other = "" if run.model.block_size in (None, size) else f", B = {size}"
+    return "one-token mode" if run.one_token else f"τ = {run.threshold:g}{other}"
