@@ -43,6 +43,7 @@ LAYERS: dict[str, list[dict[str, str]]] = {
             "decoding": "decoding",
             "text_table": "text_table",
             "studies": "studies",
+            "questions": "questions",
             "plotly_script": "plotly_script",
         },
         {"figures": "figures", "published": "published"},

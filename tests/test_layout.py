@@ -90,7 +90,7 @@ def test_importing_them_does_not_import_torch() -> None:
     """One process for all, the smallest first: it ends with the first that does."""
     modules = [
         *("mars.records", "mars.metrics", "mars.config", "mars.tasks", "mars.tasks.sandbox"),
-        *("analysis.figures", "analysis.report.page"),
+        *("analysis.runs", "analysis.claims", "analysis.figures", "analysis.report.page"),
     ]
     code = (
         "import sys, importlib\n"

@@ -118,8 +118,9 @@ def test_the_runs_of_a_plan_are_made_again(
 
     monkeypatch.setattr(reproduce, "_call", call)
     store = tmp_path / "runs"
-    shutil.copytree(RUNS, store)
-    remove_runs(store, lambda entry: entry["plan"] != "smoke")
+    store.mkdir()
+    for file in RUNS.glob("smoke.*"):
+        shutil.copy(file, store)
     before = {entry["id"]: entry for entry in read_runs(store).entries}
     lost = next(run for run, entry in before.items() if entry["decoder"] == "jacobi")
     assert remove_runs(store, lambda entry: entry["id"] == lost) == 1

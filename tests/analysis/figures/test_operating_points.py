@@ -42,7 +42,7 @@ def test_an_exact_decoder_with_ars_text_needs_no_test(table: pd.DataFrame) -> No
     assert not found.loc[found["threshold"] == 0.5, "qualifies"].any()
 
 
-@pytest.mark.parametrize("points", [0.5, 2.0, 10.0, 30.0])
+@pytest.mark.parametrize("points", [2.0, 30.0])
 def test_bound_and_decision_agree(table: pd.DataFrame, points: float) -> None:
     found = judged(table, points=points)
     tested = found[found["p_value"].notna()]

@@ -67,9 +67,12 @@ def texts(request: GenerationRequest) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "decoder", ["autoregressive", "sliding_window", "self_speculative", "jacobi", "block_cached", "speculative"]
+    ("decoder", "way", "options"),
+    [
+        *((name, "plain", PLAIN) for name in ("autoregressive", "jacobi", "block_cached", "speculative")),
+        *((name, "turns", TURNS) for name in ("sliding_window", "self_speculative")),
+    ],
 )
-@pytest.mark.parametrize(("way", "options"), [("plain", PLAIN), ("turns", TURNS)])
 def test_exact_decoding_answers_as_hf_does(
     decoder: str,
     way: str,

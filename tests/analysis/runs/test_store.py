@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
 from multiprocessing import get_context
@@ -237,8 +235,3 @@ def test_entries_that_are_no_json(put: Any, only_problem: Any, tmp_path: Path) -
     for told in ("", "{", "[]", "[" * 100_000):
         pq.write_table(table.replace_schema_metadata({b"runs": told.encode()}), path)
         assert only_problem(tmp_path).startswith(f"{path}")
-
-
-def test_reading_does_not_import_torch() -> None:
-    code = "import sys, analysis.runs; sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
