@@ -89,6 +89,7 @@ def windows() -> dict[str, Window]:
         "one column": chain([5], 6, 1, 0),
         "line": line,
         "last columns": replace(line, keep=4),
+        "many columns": chain([*range(5, 25), *[MASK] * 20], 5, 40, 20),
         "second row": replace(line, first=1),
         "tree": replace(tree, sees_RQQ=sees_QQ[None], positions_RQ=4 + depths_Q[None]),
         "rows": merge([([0], replace(line, keep=2)), ([1], replace(line, keep=2))]),

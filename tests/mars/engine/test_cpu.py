@@ -19,7 +19,6 @@ from mars.engine.backends.cpu.backend import CpuBackend
 from mars.engine.backends.cpu.jit import WIDENED
 from mars.engine.backends.cpu.openmp import openmp
 from mars.engine.backends.cpu.tiles import Tiled, kind_of_products
-from mars.engine.backends.torch_backend import TorchBackend
 from mars.engine.engine import Rows
 from mars.engine.gated import PRODUCTS
 from mars.engine.window import Window, merge
@@ -91,11 +90,9 @@ def masked(start: int, real: int, masks: int, keep: int | None = None) -> Window
     return chain(start, ids, len(ids) if keep is None else keep)
 
 
-def opened(
-    model: PreTrainedModel, adapter: Adapter | None, *, rows: int = 1, invariant: bool = True, compact: bool = False
-) -> Rows:
-    engine = ModelEngine(model, stop_token_ids=frozenset(), invariant=invariant, adapter=adapter, compact=compact)
-    assert isinstance(engine._network._backend, CpuBackend if invariant else TorchBackend)  # type: ignore[union-attr]
+def opened(model: PreTrainedModel, adapter: Adapter | None, *, rows: int = 1, compact: bool = False) -> Rows:
+    engine = ModelEngine(model, stop_token_ids=frozenset(), invariant=True, adapter=adapter, compact=compact)
+    assert isinstance(engine._network._backend, CpuBackend)  # type: ignore[union-attr]
     found = engine.open(rows, 200)
     found.forward(chain(0, IDS[:70], 0))
     return found
