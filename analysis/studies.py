@@ -298,7 +298,6 @@ _ALL = (
             MERGED,
         ),
         0.2,
-        claims=(9,),
         figures=("frontier",),
         after=("merged-adapter",),
     ),
@@ -336,7 +335,6 @@ _ALL = (
             f"autoregressive,{_THRESHOLDS},self_speculative/auto"
         ),
         0.7,
-        claims=(9,),
         figures=("frontier",),
     ),
     Study(
@@ -350,7 +348,6 @@ _ALL = (
             for size, limit in {1: 32, 2: 32, 4: 64, 8: 64, 16: 64, 32: 128}.items()
         ),
         0.4,
-        claims=(9,),
         figures=("batches",),
     ),
     Study(

@@ -345,14 +345,13 @@ def _interval(estimate: Mapping[str, float]) -> Interval:
 
 
 def exact(evidence: Evidence) -> Finding:
-    """Texts and passes of each MARS model, then wall-clock, which is shown and not judged, and benchmarks."""
+    """Texts and passes of each MARS model, and of benchmarks."""
     runs = evidence.runs
     finding = Finding(without=f"runs of {EXACT}, of one-token mode and of several τ on the same problems")
     for model in runs.full_mars:
         _compare_passes(finding, runs, model)
     if not finding.comparisons:
         finding.missing = f"judged runs of {EXACT}, of one-token mode and of several τ"
-    _compare_wall_clock(finding, runs)
     _compare_benchmarks(finding, runs)
     exact = [row.measured for row in finding.comparisons if "texts" in row.measured]
     if not exact:
@@ -421,39 +420,6 @@ def _compare_benchmarks(finding: Finding, runs: GreedyRuns) -> None:
 
 def _same_texts(same: int, texts: int) -> ClaimVerdict:
     return verdict_of(holds=texts > 0, fails=same < texts)
-
-
-def _compare_wall_clock(finding: Finding, runs: GreedyRuns) -> None:
-    """Exact decoding against the fastest setting within the margin, in the same turns, by batch size."""
-    for turn in by_turn(runs.all):
-        for model in dict.fromkeys(run.model for run in turn if run.decoder == EXACT):
-            own = [run for run in turn if run.model == model]
-            exact = [run for run in own if run.decoder == EXACT]
-            rivals = [run for run in own if run.decoder == "sliding_window" and _within(runs, run)]
-            rivals += [run for run in own if run.decoder == BASELINE]
-            if not rivals:
-                continue
-            best, rival = runs.fastest(exact), runs.fastest(rivals)
-            clock, batch = f"{runs.name(model)}, {best.group}", str(best.batch_size)
-            finding.add(
-                {"wall-clock": clock, "CPU": best.units, "batch": batch, "layout": best.settings.layout},
-                {
-                    "tokens/s": rate(runs.rate(best)),
-                    f"fastest within {MARGIN:g} point": _threshold_words(rival),
-                    "its tokens/s": rate(runs.rate(rival)),
-                    "speed-up": times(runs.time_gain(best, rival, together(len(exact) * len(rivals)))),
-                },
-                runs=[best, *rivals],
-            )
-
-
-def _within(runs: GreedyRuns, run: Run) -> bool:
-    """True if this setting loses at most the margin, in its runs on most problems."""
-    same = runs.where(
-        lambda other: other.decoder == run.decoder and other.dtype == run.dtype and other.same_window(run)
-    )
-    pair = on_same_problems(same, runs.one_token(run.model))
-    return pair is not None and -runs.points(pair[0], pair[1]).value <= MARGIN
 
 
 def _threshold_words(run: Run) -> str:

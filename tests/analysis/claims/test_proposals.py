@@ -57,20 +57,6 @@ def test_exact(find: Any, exact_runs: Any, gain: float, text: str, verdict: Clai
     assert row.measured["gain"].endswith("over τ = 0.99"), "τ = 0.5 loses too much to count"
 
 
-def test_exact_on_the_clock(find: Any, mars: Any, timed: Any, exact_runs: Any) -> None:
-    model, runs = mars(8), exact_runs()
-    for batch_size, speed in ((1, 150), (4, 130), (16, 90)):
-        runs.append(timed(model, "autoregressive", 100, batch_size))
-        runs.append(timed(model, "self_speculative", speed, batch_size))
-        runs.append(timed(model, "sliding_window", 120, batch_size, threshold=0.99))
-        runs.append(timed(model, "sliding_window", 500, batch_size, threshold=0.5))
-    clock = find(9, runs).comparisons[1:]
-    assert [row.compared["batch"] for row in clock] == ["1", "4", "16"]
-    rivals = [row.measured["fastest within 1 point"] for row in clock]
-    assert rivals == ["τ = 0.99"] * 3, "not τ = 0.5, which loses 20 points"
-    assert {(row.verdict, row.compared["CPU"]) for row in clock} == {(None, "a machine, 2 cores")}
-
-
 def test_exact_on_spec_bench_has_its_speed_up(find: Any, fabricate: Any, mars: Any) -> None:
     """The ratio of the mean speeds of questions: a short answer counts as much as a long one."""
     runs = []
