@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 import re
 import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -72,7 +73,7 @@ def load_adapter(folder: str | Path) -> Adapter:
     plain = record.get("stage") == "sft"
     if not plain:
         _check_there(folder, MASKS_FILE)
-    if record.get("mode") not in MODES.get(record.get("stage", ""), ()):
+    if record.get("mode") not in MODES.get(str(record.get("stage")), ()):
         found = f"stage {record.get('stage')!r} and mode {record.get('mode')!r}"
         rule = "stage must be 'adapter' and mode gated or merged, or 'sft' and merged"
         raise CheckpointError(f"{folder / RECORD_FILE}: {rule}, got {found}")
@@ -162,8 +163,9 @@ def _check_targets(config: dict[str, Any], layers: Sequence[Mapping[str, LowRank
     """Raise CheckpointError where PEFT would not apply all of the weights."""
     place, numbers, names = folder / ADAPTER_CONFIG, config.get("layers_to_transform"), config.get("target_modules")
     if numbers is not None:
-        wanted = {numbers} if isinstance(numbers, int) else set(numbers)
-        if wanted != {number for number, layer in enumerate(layers) if layer}:
+        wanted = numbers if isinstance(numbers, list) else [numbers]
+        there = [number for number, layer in enumerate(layers) if layer]
+        if any(number not in wanted for number in there) or any(number not in there for number in wanted):
             raise CheckpointError(f"{place}: layers_to_transform names other layers than {WEIGHTS_FILE} has: {_MERGE}")
     if isinstance(names, str) and names != "all-linear":
         raise CheckpointError(f"{place}: target_modules must be a list of names, got {names!r:.60}: {_MERGE}")
@@ -213,7 +215,7 @@ def read_phrases(path: Path) -> Phrases:
     Raises:
         CheckpointError: one sentence that names the file.
     """
-    kinds = (OSError, ValueError, zipfile.BadZipFile)
+    kinds = (OSError, EOFError, ValueError, LookupError, RuntimeError, zipfile.BadZipFile, zlib.error)
     with failing(f"{path} is broken", AGAIN, *kinds), zipfile.ZipFile(path) as packed:
         if sum(part.file_size for part in packed.infolist()) > _MOST_PHRASES:
             raise CheckpointError(f"{path} holds more than {_MOST_PHRASES:,} bytes of phrases: count them again")

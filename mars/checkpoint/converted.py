@@ -67,7 +67,7 @@ _SIZES = {
 _OF_ONE = {"llama": {"rope.dimension_count": "head_dim"}}
 _TOKENS = {"bos": "bos", "eos": "eos", "unknown": "unk", "padding": "pad"}
 """The names that `transformers` has for what a GGUF file says of a model."""
-_BROKEN = (OSError, ValueError, IndexError, KeyError, TypeError, AttributeError, ArithmeticError, NotImplementedError)
+_BROKEN = (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RuntimeError)
 _READ, _WEIGHTS, _TOKENIZER = 0.25, 0.65, 0.85
 """Shares of the work that are done when the file has been read, the weights have been converted, the tokenizer too."""
 
@@ -328,10 +328,10 @@ def _weights(
             raise CheckpointError(f"{file} has a weight {tensor.name} that no {config.model_type} model has")
         with _whole(file):
             weight = torch.tensor(dequantize(tensor.data, tensor.tensor_type))
-        if config.model_type == "llama" and ".attn_q." in tensor.name:
-            weight = _in_halves(weight, config.num_attention_heads)
-        elif config.model_type == "llama" and ".attn_k." in tensor.name:
-            weight = _in_halves(weight, config.num_key_value_heads)
+            if config.model_type == "llama" and ".attn_q." in tensor.name:
+                weight = _in_halves(weight, config.num_attention_heads)
+            elif config.model_type == "llama" and ".attn_k." in tensor.name:
+                weight = _in_halves(weight, config.num_key_value_heads)
         yield name, weight.to(torch.bfloat16).contiguous()
 
 

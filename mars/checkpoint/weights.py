@@ -67,12 +67,12 @@ def read_config(folder: Path) -> tuple[str, PreTrainedConfig]:
         )
     data = read_json(path)
     model_type = data.get("model_type")
-    if model_type not in MODELS:
+    if not isinstance(model_type, str) or model_type not in MODELS:
         raise CheckpointError(
             f"{path}: model_type must be one of {', '.join(MODELS)}, got {model_type!r}; use such a model"
         )
     foreign = ("model_type", "architectures", "auto_map", "num_labels", "id2label", "label2id")
-    kinds = (StrictDataclassError, ValueError, TypeError, KeyError, AttributeError, ArithmeticError)
+    kinds = (StrictDataclassError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError)
     with failing(f"{path} describes no {model_type} model", "download it again", *kinds):
         if not 0 < int(data.get("num_hidden_layers", 1)) <= MOST_LAYERS:  # a list as long is made of it
             raise ValueError(f"num_hidden_layers must be from 1 to {MOST_LAYERS}")
@@ -104,6 +104,7 @@ def load_tokenizer(folder: Path, vocab_size: int | None = None) -> PreTrainedTok
         )
     with failing(f"{path} is broken", AGAIN, Exception):  # the tokenizers library raises no narrower kind
         tokenizer = PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
+        tokenizer("a")  # which shows settings of the wrong kind
     tokens = max(len(tokenizer), 1 + max(tokenizer.get_vocab().values(), default=-1))  # ids may leave numbers out
     if vocab_size is not None and tokens > vocab_size:
         raise CheckpointError(

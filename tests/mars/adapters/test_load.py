@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -117,7 +118,7 @@ CONFIGS = [
     ({"fan_in_fan_out": True}, r"fan_in_fan_out is not supported, got True"),
     ({"modules_to_save": ["lm_head"]}, r"modules_to_save is not supported, got \['lm_head'\]: merge it"),
     ({"exclude_modules": ["q_proj"]}, r"exclude_modules is not supported"),
-    ({"layers_to_transform": [0]}, r"layers_to_transform names other layers"),
+    *(({"layers_to_transform": n}, r"layers_to_transform names other layers") for n in ([0], [[0]], 1.5, "x", {})),
     ({"target_modules": ["q_proj"]}, r"target_modules lacks"),
     ({"target_modules": ["0.self_attn.q_proj", *LINEARS.keys() - {"q_proj"}]}, r"target_modules lacks q_proj"),
     ({"target_modules": r".*\.q_proj"}, r"target_modules must be a list of names"),
@@ -151,6 +152,17 @@ def test_a_pickle_is_not_read(folder: Path) -> None:
         load_adapter(folder)
 
 
+def test_phrases_that_do_not_unpack_are_named(folder: Path) -> None:
+    path = folder / PHRASES_FILE
+    write_phrases(Phrases({(3, 4): Next(5, 0.5, 9)}), path)
+    whole = path.read_bytes()
+    for place in range(0, len(whole), 7):
+        for byte in (0, 255):
+            path.write_bytes(whole[:place] + bytes([byte]) + whole[place + 1 :])
+            with suppress(CheckpointError):  # some bytes are of no account
+                load_adapter(folder)
+
+
 def test_packed_phrases_are_bounded(folder: Path) -> None:
     np.savez_compressed(folder / PHRASES_FILE, runs=np.zeros((2**23, 4), np.int32))
     with pytest.raises(CheckpointError, match="bytes of phrases"):
@@ -163,12 +175,19 @@ def test_records_of_another_kind(folder: Path) -> None:
         CheckpointError, match=r"stage must be 'adapter' and mode gated or merged, or 'sft' .* got stage 'mars'"
     ):
         load_adapter(folder)
+    change(folder / "mars.json", stage=["sft"], mode={})
+    with pytest.raises(CheckpointError, match="stage must be 'adapter'"):
+        load_adapter(folder)
     change(folder / "mars.json", stage="sft", mode="gated")
     with pytest.raises(CheckpointError, match=r"got stage 'sft' and mode 'gated'$"):
         load_adapter(folder)
 
 
 def test_candidates_that_are_none(folder: Path) -> None:
+    for wrong in ("x", [1]):
+        change(folder / "mars.json", settings={"candidates": wrong})
+        with pytest.raises(CheckpointError, match="is no training record"):
+            load_adapter(folder)
     change(folder / "mars.json", settings={"candidates": 0})
     with pytest.raises(CheckpointError, match=r"mars.json: candidates must be >= 1, got 0$"):
         load_adapter(folder)
