@@ -267,7 +267,7 @@ def test_space_and_beginning_are_as_the_file_says(
         ("block_count", 9_000, "describes .* weights, the files have"),
         ("block_count", 0, "describes no llama model"),
         ("attention.head_count", 0, "no whole GGUF file|describes no llama model"),
-        ("attention.head_count", 7, "no whole GGUF file"),
+        ("attention.head_count", 7, "no whole GGUF file|describes no llama model"),
         ("embedding_length", 0, "no whole GGUF file|describes no llama model"),
         ("feed_forward_length", 2**31 - 1, "describes .* weights, the files have"),
         ("split.count", 7, "is part 1 of 7"),
