@@ -56,14 +56,6 @@ FIGURES = {
         "read. On the dotted diagonal a proposal is right as often as its score says. Bars show the share of proposals "
         "in each bin; bins of few proposals are left out.",
     ),
-    "kinds": Figure(
-        question="Which kinds of text gain most?",
-        reading="Exact decoding of SmolLM2-135M with its adapter on Spec-Bench: tokens per forward, and what is left "
-        "of them in wall-clock. Left of the dashed line it is slower than AR, whose text it writes. Drafts come from "
-        "masks alone (tree), from masks and copies of the text (lookup), or from what pays in each pass (auto). An "
-        "answer with a code fence is code, one with three list items a list, any other to a question of maths is "
-        "maths. Intervals resample few questions and are narrower than they should be; fewer than eight have none.",
-    ),
     "batches": Figure(
         question="At which batch does writing several tokens per pass stop paying?",
         reading="SmolLM2-135M with its adapter on prompts of IFEval. Every setting took turns with AR at each batch "

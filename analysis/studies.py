@@ -184,7 +184,6 @@ _ALL = (
         _spec_bench("--decoders autoregressive,self_speculative/auto,prompt_lookup/k10"),
         1,
         claims=(9,),
-        figures=("kinds",),
     ),
     Study(
         "real-kinds",
@@ -195,7 +194,6 @@ _ALL = (
         ),
         0.4,
         claims=(7, 9),
-        figures=("kinds",),
     ),
     Study(
         "real-eight-rows",

@@ -10,7 +10,6 @@ from typing import Any
 
 from tqdm import tqdm
 
-from analysis.benchmarks.spec_bench import QUESTIONS, read_questions
 from analysis.runs import read_runs
 from analysis.studies import RUNS
 
@@ -43,14 +42,12 @@ def run(options: argparse.Namespace) -> None:
     if out.exists() and not out.is_dir():
         raise ValueError(f"--out must be a folder, got the file {options.out}")
     pass_times = _pass_times(options.pass_times)
-    categories = {question.number: question.category for question in read_questions()} if QUESTIONS.is_file() else {}
     runs = read_runs(folder)
     with tqdm(total=len(runs.entries), unit="run", file=sys.stderr) as bar:
         evidence = Evidence(
             runs=runs,
             table=measure(runs, read_published(), progress=bar.update),
             pass_times=pass_times,
-            categories=categories,
         )
     for sentence in runs.problems:
         sys.stderr.write(f"left out: {sentence}\n")

@@ -16,7 +16,6 @@ letter.
 from analysis.figures.batch_sizes import batches, batches_points
 from analysis.figures.calibration import reliability, reliability_points
 from analysis.figures.frontiers import families, families_points, frontier, frontier_points
-from analysis.figures.kinds_of_text import kinds, kinds_points, kinds_words
 from analysis.figures.operating_points import equal_accuracy, equal_accuracy_points
 from analysis.figures.pass_cost import pass_cost, pass_cost_points
 from analysis.figures.points import POOLED, measure
@@ -32,9 +31,6 @@ __all__ = [
     "families_points",
     "frontier",
     "frontier_points",
-    "kinds",
-    "kinds_points",
-    "kinds_words",
     "measure",
     "pass_cost",
     "pass_cost_points",

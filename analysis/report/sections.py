@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
@@ -41,14 +41,12 @@ class Section:
 class Evidence:
     """The store, and its measured table with what was published below it.
 
-    `pass_times` is what `python -m analysis columns` wrote, None where nothing was timed; `categories` are those of
-    Spec-Bench's questions, by number.
+    `pass_times` is what `python -m analysis columns` wrote, None where nothing was timed.
     """
 
     runs: RunStore
     table: pd.DataFrame
     pass_times: Mapping[str, Any] | None = None
-    categories: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def usual(self) -> pd.DataFrame:
@@ -137,11 +135,6 @@ def _benchmark(evidence: Evidence) -> Section:
     )
 
 
-def _kinds(evidence: Evidence) -> Section:
-    words = figures.kinds_words(figures.kinds_points(evidence.runs, evidence.categories))
-    return _section("kinds", evidence.runs, evidence.categories, note=words)
-
-
 def _batches(evidence: Evidence) -> Section:
     points = figures.batches_points(evidence.runs)
     if points.empty:
@@ -177,7 +170,7 @@ def _pass_cost(evidence: Evidence) -> Section:
 _STORY: dict[str, tuple[Callable[[Evidence], Section], ...]] = {
     "What a pass costs": (_pass_cost,),
     "What masks know": (lambda evidence: _section("reliability", evidence.runs, evidence.table),),
-    "Exact decoding against a threshold": (_benchmark, _frontier, _equal_accuracy_speed, _kinds),
+    "Exact decoding against a threshold": (_benchmark, _frontier, _equal_accuracy_speed),
     "Beside the paper": (_beside_published,),
     "When not to use it": (_batches,),
 }

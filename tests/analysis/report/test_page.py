@@ -40,7 +40,6 @@ def evidence_of(store: RunStore) -> Evidence:
         runs=store,
         table=measure(store, read_published()),
         pass_times=PASS_TIMES,
-        categories=dict.fromkeys(range(4), "coding"),
     )
 
 
@@ -102,7 +101,7 @@ def written(report: Path) -> str:
 
 def test_every_figure_has_its_place_its_data_and_its_numbers(report: Path, written: str, shown: list[Section]) -> None:
     assert 5 < len(shown) <= 10
-    assert [section.name for section in shown if "Measured with " in section.caption] == ["kinds", "batches"]
+    assert [section.name for section in shown if "Measured with " in section.caption] == ["batches"]
     chapters = list(dict.fromkeys(section.chapter for section in shown))
     assert [written.count(f'<p class="chapter">{chapter}</p>') for chapter in chapters] == [1] * 5
     assert {path.name for path in report.iterdir()} == {PAGE, *(f"{section.name}.csv" for section in shown)}
@@ -165,7 +164,7 @@ def test_a_report_without_runs_says_what_is_missing() -> None:
     shown = sections(evidence)
     text = page(evidence, shown)
     assert "There are no runs" in text
-    assert text.count("Nothing to draw") >= 6
+    assert text.count("Nothing to draw") == 5
     assert text.count("Numbers (CSV)") == sum(len(section.points) > 0 for section in shown) < len(shown)
 
 
