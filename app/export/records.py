@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from analysis.figures import POOLED
 from app.compare import problems, recorded
 from app.compare.runner import Runner
 from app.models.manager import Models
@@ -20,10 +19,11 @@ from app.tabs import learn
 from app.tradeoffs.answers import RequestHandler
 from app.tradeoffs.run_cache import RunCache
 from app.tradeoffs.view import FIGURES, View
+from mars.garbage import gc_frozen
 
 EXAMPLES = Path(__file__).parents[2] / "assets" / "examples"
 BUDGETS = (View().points, 1.0, 5.0)
-"""Of accuracy, in points; for one family of problems the first alone. A server answers any other one."""
+"""Of accuracy, in points; the first is shown first. A server answers any other one."""
 _LIVE = "Settings act in the app: see README.md."
 _FEW = "Only the first texts are part of this page. The app shows all of them."
 Files = dict[str, str]
@@ -79,6 +79,8 @@ def _tradeoffs(handler: RequestHandler) -> Files:
         answer: dict[str, Any] = json.loads(list(handler.answer({"ask": what, "about": about}, ""))[-1])
         return answer
 
+    with gc_frozen():  # a library collects all garbage for each answer
+        begin = ask("begin", None)
     found, runs, views = Files(), dict[str, None](), list[dict[str, Any]]()
     for view, shown in _views(ask):
         views.append({**view, "file": f"trade/view-{len(views)}.json"})
@@ -87,13 +89,16 @@ def _tradeoffs(handler: RequestHandler) -> Files:
     for place, run in enumerate(runs):
         card = {**ask("card", {"id": run}), "choice": None, "lacking": _LIVE, "again": _FEW}
         found[f"trade/run-{place}.json"] = json.dumps({"card": card, "texts": ask("samples", {"id": run})})
-    begin = {**ask("begin", None), "points": {"value": BUDGETS[0], "least": min(BUDGETS), "most": max(BUDGETS)}}
+    begin = {**begin, "points": {"value": BUDGETS[0], "least": min(BUDGETS), "most": max(BUDGETS)}}
     index = {"begin": begin, "views": views, "runs": list(runs), "few": _FEW}
     return {**found, "trade/index.json": json.dumps(index)}
 
 
 def _views(ask: Any) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """Every view that the tab's lists can choose, with its answer; of each list the first choice comes first."""
+    """Every view of all families together, with its answer; of each list the first choice comes first.
+
+    The list of families is left out: with it there would be ten times as many views.
+    """
     for figure in FIGURES:
         waiting: list[dict[str, Any]] = [{"figure": figure}]
         seen = list[dict[str, Any]]()
@@ -105,10 +110,11 @@ def _views(ask: Any) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
                 continue
             seen.append(view)
             asked = {**view, "batch": view["batch"] or View().batch}
-            for points in BUDGETS if shown["answer"] and view["task"] == POOLED else BUDGETS[:1]:
+            for points in BUDGETS if shown["answer"] else BUDGETS[:1]:
                 same = points == View().points
                 about = {**view, "points": points if shown["answer"] else None}
-                yield about, shown if same else ask("view", {**asked, "points": points})
-            options = {"against": shown["axes"], "runs": shown["runs"]["options"], "task": shown["tasks"]}
+                answer = shown if same else ask("view", {**asked, "points": points})
+                yield about, {**answer, "tasks": []}
+            options = {"against": shown["axes"], "runs": shown["runs"]["options"]}
             waiting += [{**asked, name: each["value"]} for name, listed in options.items() for each in listed]
             waiting += [{**asked, "batch": batch} for batch in shown["batch"]["options"]]
