@@ -10,7 +10,6 @@ from app.board import scoring
 from app.board.lane import ALL, BATCH, FEWEST, MOST, USUAL, Plan
 from app.compare import problems
 from app.tabs import compare
-from app.tabs.lanes import threshold_of
 from app.tabs.parts import HIDDEN, QUIET, begun, drawn, ended, refusal
 from mars.schema import checked
 
@@ -61,7 +60,7 @@ class Board:
             which = {key: value for key, value in found.items() if key in _FIELDS}
             plan = Plan(**{"first": None, **which}, max_new_tokens=limit or 0, limits=self._comparing.runner.limits)
             choices = self._comparing.row.read(*values)
-            tau = threshold_of(threshold)
+            tau = compare.threshold_of(threshold)
             identity = scoring.start(self._comparing.runner, str(request.session_hash), plan, choices, tau)
         except ValueError as error:
             return refusal(error), gr.skip(), gr.skip()

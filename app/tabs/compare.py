@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import gradio as gr
@@ -17,9 +19,10 @@ from app.models.pairs import Pair
 from app.runs.what_if import page_document
 from app.scheduling import FULL_SPEED, PACES, rate
 from app.tabs import cross_tab
-from app.tabs.lanes import LaneControls, LaneRow, build_count, build_slider, threshold_of, threshold_words
-from app.tabs.parts import HIDDEN, LATEST, QUIET, begun, drawn, ended, refusal, refusing
+from app.tabs.lanes import LaneControls, LaneRow, build_count
+from app.tabs.parts import HIDDEN, LATEST, QUIET, begun, drawn, ended, plain, refusal, refusing
 from app.tabs.question import ModelsControl, QuestionForm, pick, prompts, shown
+from mars.config import DEFAULT_THRESHOLD
 from mars.schema import between, checked
 
 SPECIALIST = "This small model knows six kinds of problem. For other questions choose {}."
@@ -31,6 +34,10 @@ _NEXT_RUN = '<p class="lens-next-run" role="status">τ and the pace act at once;
 """Shown while a run is on (app/browser/compare/stage.js)."""
 
 PACE = between(float, FULL_SPEED, max(PACES.values()))
+PUBLISHED = Path(__file__).parents[2] / "assets" / "published" / "threshold_sweep.csv"
+LOWEST, ONE_TOKEN = 0.5, 1.0
+_THRESHOLD = between(float, LOWEST, ONE_TOKEN)
+_ENDS = '<div class="lens-ends"><span>◂ more per pass</span><span>one per pass ▸</span></div>'
 
 
 class Tab:
@@ -262,3 +269,34 @@ class Tab:
         with refusing():
             pace = rate(checked(PACE, value, "The pace"))
             self.runner.sessions.set_pace(str(request.session_hash), pace)
+
+
+def build_slider() -> tuple[gr.HTML, gr.Slider]:
+    """The slider and its value in words, laid out in the current Blocks."""
+    reading = plain("threshold-reading", threshold_words(DEFAULT_THRESHOLD), "Threshold")
+    gr.HTML(html_template=_ENDS, apply_default_css=False)
+    label = "Live threshold τ: acts on the lanes that follow it"
+    slider = gr.Slider(
+        LOWEST, ONE_TOKEN, value=DEFAULT_THRESHOLD, step=0.01, label=label, buttons=[], elem_id="threshold"
+    )
+    drawn("marks", '<div class="lens-marks" aria-hidden="true"></div>', marks=published(), lowest=LOWEST)
+    return reading, slider
+
+
+def published() -> list[float]:
+    """The thresholds of the paper that the slider has, ascending; one token per pass is its end."""
+    with PUBLISHED.open(encoding="utf-8", newline="") as file:
+        found = {float(row["threshold"]) for row in csv.DictReader(file) if row["threshold"]}
+    return sorted(value for value in found if LOWEST <= value < ONE_TOKEN)
+
+
+def threshold_of(value: object) -> float | None:
+    """The threshold at this value of the slider; ValueError if it has no such value."""
+    threshold: float = checked(_THRESHOLD, value, "The threshold")
+    return None if threshold == ONE_TOKEN else threshold
+
+
+def threshold_words(value: object) -> str:
+    """The value of the slider in words."""
+    threshold = threshold_of(value)
+    return "one token per pass" if threshold is None else f"τ = {threshold:.2f}"

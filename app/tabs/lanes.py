@@ -1,12 +1,10 @@
-"""The controls of the lanes: the slider of the live threshold, the number of lanes, and the settings of each."""
+"""The controls of the lanes: how many there are, and the settings of each."""
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from functools import partial
-from pathlib import Path
 from typing import Any, Literal, get_args
 
 import gradio as gr
@@ -14,23 +12,19 @@ from gradio.components import Component
 
 from app.compare.lane_choice import LANE_KEYS, OWN, PRESETS, LaneChoice, acting, preset_of
 from app.models.pairs import Pair
-from app.tabs.parts import HIDDEN, LATEST, QUIET, drawn, plain
+from app.tabs.parts import HIDDEN, LATEST, QUIET
 from app.tabs.question import ModelsControl
 from mars import decoders
 from mars.config import DEFAULT_THRESHOLD, DEFAULTS, SETTINGS, ScoreName
 from mars.options import DEFAULT_ENTROPY
-from mars.schema import between, checked, shown
+from mars.schema import checked, shown
 
-PUBLISHED = Path(__file__).parents[2] / "assets" / "published" / "threshold_sweep.csv"
-LOWEST, ONE_TOKEN = 0.5, 1.0
-_THRESHOLD = between(float, LOWEST, ONE_TOKEN)
-_ENDS = '<div class="lens-ends"><span>◂ more per pass</span><span>one per pass ▸</span></div>'
 Mode = Literal["slider", "own", "one"]
 MODES = [("Slider", "slider"), ("Own", "own"), ("One token", "one")]
 USUAL_THRESHOLDS: dict[ScoreName, float] = {"probability": DEFAULT_THRESHOLD, "margin": 0.8, "entropy": DEFAULT_ENTROPY}
 NO_DRAFT = ""
 _IN_ORDER = (
-    *("score", "block_size", "layout", "cache_block_size", "draft", "draft_tokens"),
+    *("score", "window", "block_size", "layout", "cache_block_size", "draft", "draft_tokens"),
     *("temperature", "top_p", "seed", "extra_proposal", "continuation"),
 )
 """The order of the settings on the page, behind the threshold."""
@@ -40,37 +34,6 @@ AT_DEFAULT = next(name for name, make in PRESETS.items() if make("", "").steered
 _MOVED = f"""(value, ...presets) => presets.map((name) =>
   name === "{AT_DEFAULT}" && value !== {DEFAULT_THRESHOLD} ? "{OWN}" : name)"""
 """In the browser: a slider that moves leaves the preset that says where it stands."""
-
-
-def build_slider() -> tuple[gr.HTML, gr.Slider]:
-    """The slider and its value in words, laid out in the current Blocks."""
-    reading = plain("threshold-reading", threshold_words(DEFAULT_THRESHOLD), "Threshold")
-    gr.HTML(html_template=_ENDS, apply_default_css=False)
-    label = "Live threshold τ: acts on the lanes that follow it"
-    slider = gr.Slider(
-        LOWEST, ONE_TOKEN, value=DEFAULT_THRESHOLD, step=0.01, label=label, buttons=[], elem_id="threshold"
-    )
-    drawn("marks", '<div class="lens-marks" aria-hidden="true"></div>', marks=published(), lowest=LOWEST)
-    return reading, slider
-
-
-def published() -> list[float]:
-    """The thresholds of the paper that the slider has, ascending; one token per pass is its end."""
-    with PUBLISHED.open(encoding="utf-8", newline="") as file:
-        found = {float(row["threshold"]) for row in csv.DictReader(file) if row["threshold"]}
-    return sorted(value for value in found if LOWEST <= value < ONE_TOKEN)
-
-
-def threshold_of(value: object) -> float | None:
-    """The threshold at this value of the slider; ValueError if it has no such value."""
-    threshold: float = checked(_THRESHOLD, value, "The threshold")
-    return None if threshold == ONE_TOKEN else threshold
-
-
-def threshold_words(value: object) -> str:
-    """The value of the slider in words."""
-    threshold = threshold_of(value)
-    return "one token per pass" if threshold is None else f"τ = {threshold:.2f}"
 
 
 class LaneControls:

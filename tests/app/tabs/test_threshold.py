@@ -3,7 +3,7 @@ import csv
 import pytest
 
 from app.board.lane import Plan
-from app.tabs.lanes import PUBLISHED, published, threshold_of, threshold_words
+from app.tabs.compare import PUBLISHED, published, threshold_of, threshold_words
 from mars.schema import adapter
 
 
