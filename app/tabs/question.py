@@ -31,10 +31,10 @@ class QuestionForm:
             self.prompt = gr.Textbox(
                 label="Prompt", lines=1, max_lines=8, elem_id="prompt", placeholder="Ask, or choose an example"
             )
-            with gr.Row(elem_classes="lens-examples lens-questions", visible=HIDDEN if tasks else True) as question_row:
+            with _row("lens-examples lens-questions", shown=not tasks) as question_row:
                 for label, prompt in problems.QUESTIONS if questions else ():
                     self._questions.append((gr.Button(label, size="sm", min_width=10), prompt))
-            with gr.Row(elem_classes="lens-examples", visible=tasks or HIDDEN) as problem_row:
+            with _row("lens-examples", shown=tasks) as problem_row:
                 self._examples = [
                     (gr.Button(label, size="sm", min_width=10), task, seed) for label, task, seed in problems.EXAMPLES
                 ]
@@ -83,6 +83,13 @@ def pick(task: Any, seed: object) -> tuple[Any, ...]:
     except ValueError as error:
         return gr.skip(), gr.skip(), gr.skip(), str(error)
     return problem.prompt, problem.task, problem.seed, problems.known_answer(problem)
+
+
+def _row(name: str, *, shown: bool) -> gr.Row:
+    """A row of these classes; one that is hidden at first has another, since Gradio draws it for a moment."""
+    return (
+        gr.Row(elem_classes=name, visible=True) if shown else gr.Row(elem_classes=f"{name} lens-later", visible=HIDDEN)
+    )
 
 
 def _ask(prompt: str) -> tuple[Any, ...]:

@@ -145,7 +145,11 @@ export function mountMasthead({ element, props, watch, submit }) {
   const refusals = new Refusals(notes);
   const address = openAddress(props.tabs, (pairs) => refusals.show(new Map([...refusals.pairs, ...pairs])), () => submit());
   new LinkButton(bar.querySelector(".lens-link"), notes, address);
-  const hear = () => props.value && address.settings.hear(JSON.parse(props.value));
+  const hear = () => {
+    if (!props.value) return;
+    address.settings.hear(JSON.parse(props.value));
+    document.documentElement.classList.add("lens-begun");
+  };
   hear();
   watch("value", hear);
   // Gradio's own event tells of keys in the prompt only, not of what is pasted or dropped.
