@@ -9,6 +9,7 @@ from pydantic import Field
 
 from app.board.lane import BATCH, BoardLane, Outcome, Plan
 from app.compare import problems
+from app.compare.lane_request import comparable
 from app.compare.stream import Card, Refusal, Status
 from mars import tasks
 from mars.metrics import Count
@@ -87,8 +88,9 @@ class Score(StrictDict):
 
     `tokens`, `passes` and `tokensPerForward` count every pass so far, `tokensPerProblem` the problems that are over.
     `tokensPerSecond` covers finished batches only: towards the end of a batch fewer rows share each pass, so lanes
-    could not be compared. `speedup` covers the batches that the baseline has finished too. `threshold` is that of the
-    latest pass, `inactive` says why the lane writes one token per pass at it, `turned` says that it has changed.
+    could not be compared. `speedup` covers the batches that the baseline has finished too; a model of another size has
+    none. `threshold` is that of the latest pass, `inactive` says why the lane writes one token per pass at it, `turned`
+    says that it has changed.
     """
 
     kind: Literal["score"]
@@ -160,7 +162,7 @@ def standing(lane: BoardLane, baseline: BoardLane) -> Score:
     from analysis.stats.intervals import wilson_interval  # late: it reads scipy
 
     n = len(lane.outcomes)
-    other = lane is not baseline
+    other, same = lane is not baseline, comparable(lane.checkpoint, baseline.checkpoint)
     return {
         "kind": "score",
         "lane": lane.key,
@@ -172,7 +174,7 @@ def standing(lane: BoardLane, baseline: BoardLane) -> Score:
         "tokensPerForward": round(lane.tally.tokens_per_forward, 4),
         "tokensPerProblem": round(sum(one.tokens for one in lane.outcomes.values()) / n, 2) if n else None,
         "tokensPerSecond": _rounded(_speed(lane.batches), 2),
-        "speedup": _rounded(_speed_up(lane.batches, baseline.batches), 4) if other else None,
+        "speedup": _rounded(_speed_up(lane.batches, baseline.batches), 4) if other and same else None,
         "pairs": pairs(lane, baseline) if other else None,
         "threshold": lane.threshold,
         "turned": len(lane.thresholds) > 1,

@@ -10,7 +10,7 @@ from app.compare import problems, stream
 from app.compare.difference import Differences
 from app.compare.event_stream import Step
 from app.compare.lane import MOST_ALTERNATIVES, Lane, baseline_of, keep
-from app.compare.lane_request import LaneRequest
+from app.compare.lane_request import LaneRequest, comparable
 from app.compare.starting import LaneEnd, LanePass, device_lock, is_shared, prompt_ids, race, start
 from app.runs.run import Run, Turn
 from app.scheduling import USUAL_LIMITS, AdmissionQueue, Limits, LiveRun
@@ -171,11 +171,14 @@ def _exact(lanes: Sequence[Lane], baseline: Lane) -> list[Lane]:
     return [lane for lane in alike if TABLE[lane.decoder].exact]
 
 
-def _speed_ups(lanes: Sequence[Lane], baseline: Lane) -> dict[str, float]:
-    """The speed of each lane over the baseline's, where both have written something."""
+def _speed_ups(lanes: Sequence[Lane], baseline: Lane) -> dict[str, float | None]:
+    """The speed of each lane over the baseline's, where both have written something; None for another model."""
     slow = baseline.tally.tokens_per_second
-    fast = {lane.key: lane.tally.tokens_per_second for lane in lanes if lane is not baseline}
-    return {key: speed / slow for key, speed in fast.items() if speed and slow}
+    written = [lane for lane in lanes if lane is not baseline and slow and lane.tally.tokens_per_second]
+    return {
+        lane.key: lane.tally.tokens_per_second / slow if comparable(lane.checkpoint, baseline.checkpoint) else None
+        for lane in written
+    }
 
 
 def _verdicts(lanes: Sequence[Lane], problem: Problem | None) -> Iterator[Step]:

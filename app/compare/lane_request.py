@@ -13,17 +13,24 @@ from app.models.manager import ModelError, Models
 from app.models.sentences import error_sentence
 from app.runs.run import Turn
 from app.scheduling import LiveRun
-from mars.config import DEFAULTS, SETTINGS, DecodingSettings
+from mars.config import DEFAULTS, SETTINGS, DecodingSettings, LayoutName
 from mars.control import Control
 
 if TYPE_CHECKING:
     from mars.checkpoint import Checkpoint
 
 _NOTED = (
-    *("score", "extra_proposal", "layout", "cache_block_size", "draft_tokens", "draft", "continuation"),
+    *("score", "window", "extra_proposal", "cache_block_size", "draft_tokens", "draft", "continuation"),
     *("temperature", "top_p"),
 )
 _ALWAYS_NOTED = {"draft_tokens", "draft"}
+_DRAFTS_WITH: dict[LayoutName, str] = {
+    "auto": "masks, copies or nothing, whatever pays",
+    "linear": "masks behind the last draft",
+    "quadratic": "masks behind every draft",
+    "tree": "masks behind likely drafts",
+    "lookup": "masks, copies and frequent phrases",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +96,8 @@ class LaneRequest:
             value = getattr(choice, name)
             if name in acts and value is not None and (name in _ALWAYS_NOTED or value != DEFAULTS[name]):
                 parts.append(f"draft {value}" if name == "draft" else SETTINGS[name].note.format(value))
+        if "layout" in acts:
+            parts.append(f"drafts with {_DRAFTS_WITH[choice.layout]}")
         device = f" · {_place(self.checkpoint)}" if self.checkpoint and not self.problem else ""
         return ", ".join(parts) + device
 
@@ -201,3 +210,14 @@ def why_one_token(choice: LaneChoice, checkpoint: Checkpoint, threshold: float |
     if threshold == (0.0 if choice.score == "entropy" else 1.0):
         return f"At τ = {threshold:g} almost nothing is accepted, so each pass writes one token."
     return None
+
+
+def comparable(one: Checkpoint, other: Checkpoint) -> bool:
+    """Whether a ratio of their speeds is one of decoders: their models have the same size, adapters aside."""
+    return _size(one) == _size(other)
+
+
+def _size(checkpoint: Checkpoint) -> tuple[object, ...]:
+    """Layers and width; nothing is known of a model that is no model of `transformers`, as on another machine."""
+    config = getattr(checkpoint.engine, "config", None)
+    return tuple(getattr(config, name, None) for name in ("num_hidden_layers", "hidden_size"))

@@ -28,10 +28,7 @@ Ghost = tuple[str, float, Source]
 
 
 class Counts(StrictDict):
-    """The counters of a lane; `lengths` are the passes that accepted 1, 2, 3 … tokens.
-
-    `shared` is true if other runs took part in its passes: then its seconds count their work too.
-    """
+    """The counters of a lane; `shared` is true if other runs took part in its passes: its seconds count them too."""
 
     tokens: int
     passes: int
@@ -39,7 +36,6 @@ class Counts(StrictDict):
     seconds: float
     tokensPerSecond: float
     shared: bool
-    lengths: list[int]
 
 
 class Card(StrictDict):
@@ -119,8 +115,8 @@ class Pass(StrictDict):
     """One pass of one lane, its counted passes numbered from 1; `reasons` are those of its tokens, then of its ghosts.
 
     Without a trace of the run there are no reasons; with one, `tree` marks a pass whose columns branch. `columns` is
-    the number of positions that it forwarded, `seconds` its time, `at` the lane's clock when it ended. `counts` is left
-    out if a later message of the same picture has it.
+    the number of positions that it forwarded, `masks` how many of them read masks, `seconds` its time, `at` the lane's
+    clock when it ended. `counts` is left out if a later message of the same picture has it.
     """
 
     kind: Literal["pass"]
@@ -135,6 +131,7 @@ class Pass(StrictDict):
     reasons: list[Reason]
     tree: NotRequired[Literal[True]]
     columns: int
+    masks: int
     seconds: float
     at: float
     counts: NotRequired[Counts]
@@ -198,10 +195,13 @@ class Correctness(StrictDict):
 
 
 class SpeedUp(StrictDict):
-    """The speed-up of each other lane over the baseline, in output tokens per second of model time."""
+    """The speed-up of each other lane over the baseline, in output tokens per second of model time.
+
+    It is None for a lane with a model of another size: such a ratio would be one of models, not of decoders.
+    """
 
     kind: Literal["speedup"]
-    ratios: dict[str, float]
+    ratios: dict[str, float | None]
     baseline: str
 
 
@@ -318,6 +318,7 @@ def forward_pass(
         "ghosts": [(pieces[one.token_id], round(one.score, 4), one.source) for one in row.proposals[row.accepted :]],
         "reasons": list(row.trace.reasons) if row.trace else [],
         "columns": record.query_tokens,
+        "masks": row.masks,
         "seconds": round(record.seconds, 6),
         "at": counts["seconds"],
         "counts": counts,
@@ -329,7 +330,6 @@ def forward_pass(
 
 def counts(tally: Tally, *, shared: bool) -> Counts:
     """The counters as the page shows them."""
-    lengths = tally.acceptance_lengths
     return {
         "tokens": tally.tokens,
         "passes": tally.passes,
@@ -337,7 +337,6 @@ def counts(tally: Tally, *, shared: bool) -> Counts:
         "seconds": round(tally.seconds, 5),
         "tokensPerSecond": round(tally.tokens_per_second, 2),
         "shared": shared,
-        "lengths": [lengths[length] for length in range(1, max(lengths, default=0) + 1)],
     }
 
 
@@ -351,9 +350,10 @@ def agreement(key: str, baseline: str, tokens: int, whole: bool = False) -> Agre
     return {"kind": "agreement", "lane": key, "baseline": baseline, "tokens": tokens, "whole": whole}
 
 
-def speed_up(ratios: dict[str, float], baseline: str) -> SpeedUp:
+def speed_up(ratios: Mapping[str, float | None], baseline: str) -> SpeedUp:
     """The speeds of lanes over the baseline's."""
-    return {"kind": "speedup", "ratios": {key: round(ratio, 3) for key, ratio in ratios.items()}, "baseline": baseline}
+    rounded = {key: ratio and round(ratio, 3) for key, ratio in ratios.items()}
+    return {"kind": "speedup", "ratios": rounded, "baseline": baseline}
 
 
 def thinned(messages: Sequence[Mapping[str, object]]) -> list[Mapping[str, object]]:

@@ -5,8 +5,8 @@ import test from "node:test";
 import { BoardModel } from "../../app/browser/compare/board-model.js";
 import { reasonOf } from "../../app/browser/compare/card.js";
 import { keepLast } from "../../app/browser/compare/controls.js";
-import { binned, costWords, inWords } from "../../app/browser/compare/counters.js";
-import { proposedWords } from "../../app/browser/compare/lane.js";
+import { costWords, inWords } from "../../app/browser/compare/counters.js";
+import { letterWords, proposedBy, proposedWords } from "../../app/browser/shared/tokens.js";
 import { scaled } from "../../app/browser/tradeoffs/plot.js";
 
 globalThis.document = { getElementById: () => ({ textContent: process.env.LENS_DECODERS }) }; // as test_modules.py gives it
@@ -44,18 +44,18 @@ test("an accepted token says why", () => {
   assert.equal(verified("verified", { threshold: 0.3 }), "Every draft before it passed the check, so it was kept.");
 });
 
-test("acceptance lengths are bars and words", () => {
-  assert.deepEqual(binned([3]), [3, 0, 0, 0]);
-  assert.deepEqual(binned([1, 0, 0, 0, 0, 0, 0, 2, 3, 4]), [1, 0, 0, 0, 0, 0, 0, 9]);
-  assert.equal(inWords([1, 0, 2]), "1 token in 1 pass, 3 tokens in 2 passes");
+test("acceptance by place is said in words", () => {
+  assert.equal(inWords([{ offered: 8, accepted: 8 }, { offered: 4, accepted: 1 }]), "1: 100 % of 8, 2: 25 % of 4");
   assert.equal(inWords([]), "none yet");
 });
 
 test("what proposed a lane's tokens is said by its name", () => {
-  assert.equal(proposedWords({ clean: 3 }), "");
-  assert.equal(proposedWords({ mask: 7 }), "Tokens beyond one a pass: 7 read off masks.");
-  const drafts = "2 drafted by masks, 16 copied from the text or a frequent phrase";
-  assert.equal(proposedWords({ copy: 16, draft: 2 }, true), `Tokens beyond one a pass: ${drafts}.`);
+  const sources = ["clean", "mask", "draft", "copy"];
+  assert.deepEqual(proposedBy(sources, "self_speculative"), { mask: 2, copy: 1 });
+  assert.deepEqual(proposedBy(sources, "speculative"), { mask: 1, draft: 1, copy: 1 });
+  assert.equal(proposedWords({ mask: 2, copy: 1 }), "2 proposed by masks, 1 copied from the text or a frequent phrase");
+  assert.equal(proposedWords({}), "");
+  assert.equal(letterWords({ mask: 2 }), "m: proposed by masks");
 });
 
 test("a lane says from how many tokens its passes pay", () => {

@@ -1,9 +1,9 @@
 // The counters below the text of a lane: what a pass gains, what it costs beside AR's, and how the two compare.
 
 import { make, put } from "../shared/dom.js";
-import { decimals, plural } from "../shared/tokens.js";
+import { decimals } from "../shared/tokens.js";
 
-const MOST_BARS = 8; // the last one stands for all longer ones too
+const MOST_BARS = 8;
 const FEWEST_BARS = 4;
 
 // key, label, explanation, value of {counts, milliseconds}
@@ -20,8 +20,8 @@ export class Counters {
     this.values = COUNTERS.map(([key, label, meaning, read]) => [this.cell(key, label, meaning), read]);
     this.lengths = make("div", "lens-lengths", "", { "aria-hidden": true });
     this.spoken = make("span", "lens-spoken", "none yet");
-    const meaning = "How many passes accepted 1, 2, 3 … tokens.";
-    put(this.cell("lengths", "accepted / pass", meaning), this.lengths, this.spoken);
+    const meaning = "Of the tokens proposed at place 1, 2, 3 … of a pass, the share that was accepted.";
+    put(this.cell("lengths", "by place", meaning), this.lengths, this.spoken);
     this.cost = new CostBar();
     this.root = put(make("div", "lens-strip"), this.cost.root, this.list);
   }
@@ -39,34 +39,27 @@ export class Counters {
     }
   }
 
-  // The number of passes that accepted 1, 2, 3 … tokens: a bar for each length, and the same in words.
-  draw(lengths = []) {
-    const words = inWords(lengths);
+  // Acceptance by place in the pass: a bar each, and the same in words.
+  draw(positions) {
+    const words = inWords(positions);
     if (words === this.words) return;
-    this.words = this.spoken.textContent = words;
-    const bins = binned(lengths);
-    const most = Math.max(1, ...bins);
-    this.lengths.replaceChildren(
-      ...bins.map((count, place) => {
-        const longer = place + 1 === MOST_BARS && lengths.length > MOST_BARS;
-        const bar = make("span", "lens-length", "", { "data-length": `${place + 1}${longer ? "+" : ""}` });
-        bar.style.setProperty("--share", (count / most).toFixed(3));
-        return bar;
-      }),
-    );
+    this.words = this.spoken.textContent = this.lengths.title = words;
+    const bars = Array.from({ length: Math.max(FEWEST_BARS, Math.min(MOST_BARS, positions.length)) }, (_, place) => {
+      const bar = make("span", "lens-length", "", { "data-length": place + 1 });
+      bar.style.setProperty("--share", share(positions[place]).toFixed(3));
+      return bar;
+    });
+    this.lengths.replaceChildren(...bars);
   }
 }
 
-export function binned(lengths) {
-  const bins = lengths.slice(0, MOST_BARS);
-  for (const count of lengths.slice(MOST_BARS)) bins[MOST_BARS - 1] += count;
-  while (bins.length < FEWEST_BARS) bins.push(0);
-  return bins;
+function share({ accepted, offered } = { accepted: 0, offered: 1 }) {
+  return accepted / offered;
 }
 
-export function inWords(lengths) {
-  const parts = lengths.map((count, place) => [place + 1, count]).filter(([, count]) => count);
-  return parts.map(([length, count]) => `${plural(length, "token")} in ${plural(count, "pass", "passes")}`).join(", ") || "none yet";
+export function inWords(positions) {
+  const said = positions.slice(0, MOST_BARS).map((position, place) => `${place + 1}: ${decimals(100 * share(position), 0)} % of ${position.offered}`);
+  return said.join(", ") || "none yet";
 }
 
 // Whether the passes of a lane pay: the tokens that one gains, and the number of AR's passes that it takes as long as.

@@ -1,18 +1,16 @@
 // One lane: who writes, its text as bands of tokens, one band a forward pass, its counters, and its verdict. It keeps the
 // changes that messages bring until `flush` puts them into the page; charts wait for `draw`.
 
-import { decoderOf } from "../shared/decoders.js";
 import { make, put } from "../shared/dom.js";
 import { isRefused } from "../shared/reasons.js";
-import { bandNode, decimals, ghostNode, plural, sureness, thresholdName, tokenNode, visiblePiece } from "../shared/tokens.js";
+import { bandNode, decimals, ghostNode, plural, proposedBy, proposedWords, sureness, thresholdName, tokenNode, visiblePiece } from "../shared/tokens.js";
 import { Counters } from "./counters.js";
 
 const ENDINGS = { length: "length limit", cancelled: "stopped" };
 const ONE_STOP = 4; // passes: a threshold that changes again within them was on its way
-const NOTHING = { tokens: 0, passes: 0, tokensPerForward: 0, seconds: 0, tokensPerSecond: 0, lengths: [] };
+const NOTHING = { tokens: 0, passes: 0, tokensPerForward: 0, seconds: 0, tokensPerSecond: 0 };
 const SHARED = " Other runs shared these passes; the times are those of the whole passes.";
-const PROPOSED = { mask: "read off masks", draft: "drafted", copy: "copied from the text or a frequent phrase", random: "guessed" };
-const BY_MASKS = { ...PROPOSED, draft: "drafted by masks" };
+const OTHER_MODEL = "No ratio: this model is another size, so it would compare models, not decoders.";
 
 export class LaneView {
   // `lane` is the lane of the message that opened the run; `facts` gets what each token and ghost stands for.
@@ -20,7 +18,9 @@ export class LaneView {
     Object.assign(this, { lane, facts, recorded });
     this.tokens = [];
     this.passes = []; // {nodes, number, tokens so far, seconds, at}
-    this.proposed = {}; // by source, the tokens that a pass gained beyond its first
+    this.sources = []; // of the tokens that passes gained beyond their first
+    this.positions = []; // of a pass: {offered, accepted}, in how many passes
+    this.masks = 0; // that its passes have spent
     this.gone = null; // how many passes a replay shows; all of them with null
     this.threshold = undefined;
     this.turned = null; // the last band that is marked with a new threshold
@@ -98,8 +98,14 @@ export class LaneView {
       nodes.push(ghostRow(this.lane, message, this.facts));
       this.waiting.append(nodes[1]);
     }
-    for (const [, , source] of message.tokens.slice(1)) this.proposed[source] = (this.proposed[source] ?? 0) + 1;
-    const { number, seconds = 0, at = 0 } = message;
+    this.sources.push(...message.tokens.slice(1).map(([, , source]) => source));
+    for (let place = 0; place < message.window; place++) {
+      const position = (this.positions[place] ??= { offered: 0, accepted: 0 });
+      position.offered += 1;
+      position.accepted += place < message.tokens.length;
+    }
+    const { number, seconds = 0, at = 0, masks = 0 } = message;
+    this.masks += masks;
     this.passes.push({ nodes, number, seconds, at, tokens: this.tokens.length });
     if (message.counts) this.counts(message); // a later pass of the same picture has them otherwise
   }
@@ -138,10 +144,11 @@ export class LaneView {
 
   // Beside `base`, the lane that the others are compared with.
   draw(base) {
-    const { lengths, shared, tokensPerForward } = this.now;
-    this.counters.draw(lengths);
-    this.counters.cost.show(tokensPerForward, this.milliseconds, base !== this && base.lane.family === "ar" ? base.milliseconds : 0);
-    this.note.textContent = `${proposedWords(this.proposed, decoderOf(this.lane.decoder).needs === "masks")}${shared ? SHARED : ""}`;
+    const { shared, tokensPerForward } = this.now;
+    const beside = base !== this && base.lane.family === "ar" && !this.alone;
+    this.counters.draw(this.positions);
+    this.counters.cost.show(tokensPerForward, this.milliseconds, beside ? base.milliseconds : 0);
+    this.note.textContent = `${this.spent}${this.alone ? ` ${OTHER_MODEL}` : ""}${shared ? SHARED : ""}`;
     if (this.recorded) this.head(decimals(tokensPerForward, 2), "tokens / pass");
     else if (!this.said) this.ratio(null, base.lane.title, base === this);
   }
@@ -154,6 +161,14 @@ export class LaneView {
     token.dataset.differs = `${token.dataset.differs ?? ""}${other}`;
   }
 
+  // What proposed the tokens that passes gained beyond their first, and what was spent on them, in words.
+  get spent() {
+    const counts = proposedBy(this.sources, this.lane.decoder);
+    const gained = this.sources.length ? `Tokens beyond one a pass: ${proposedWords(counts)}.` : "";
+    return this.masks ? `${gained} ${plural(this.masks, "mask")} spent.`.trim() : gained;
+  }
+
+  // Over `baseline`; null until it is known, and for a lane with another model.
   ratio(ratio, baseline, isBaseline = false) {
     this.said = Boolean(ratio);
     if (!isBaseline) this.head(ratio ? `${decimals(ratio, 2)}×` : "–", baseline, "the speed of ");
@@ -207,13 +222,6 @@ export class LaneView {
   }
 }
 
-// What proposed the tokens that passes gained beyond their first, in words.
-export function proposedWords(proposed, masked) {
-  const found = Object.entries(masked ? BY_MASKS : PROPOSED).filter(([source]) => proposed[source]);
-  if (!found.length) return "";
-  return `Tokens beyond one a pass: ${found.map(([source, words]) => `${proposed[source]} ${words}`).join(", ")}.`;
-}
-
 // One forward pass of a lane: a band of the tokens that it accepted, and behind that the proposals that it rejected.
 // `facts` gets what each token and ghost stands for: {lane, message, place in the window}.
 function passBand(lane, message, facts) {
@@ -224,7 +232,7 @@ function passBand(lane, message, facts) {
     facts.set(node, { lane, message, place });
     return node;
   });
-  const band = bandNode(message.number, nodes);
+  const band = bandNode(message.number, nodes, proposedBy(message.tokens.map(([, , source]) => source), lane.decoder));
   band.dataset.pass = message.number;
   band.dataset.threshold = message.threshold === null ? "none" : String(message.threshold);
   return band;

@@ -44,7 +44,10 @@ export class LaneSet {
 
   speedup({ ratios, baseline }) {
     this.baseline = this.views.get(baseline);
-    for (const [key, ratio] of Object.entries(ratios)) this.views.get(key).ratio(ratio, this.baseline.lane.title);
+    for (const [key, ratio] of Object.entries(ratios)) {
+      this.views.get(key).alone = ratio === null;
+      this.views.get(key).ratio(ratio, this.baseline.lane.title);
+    }
   }
 
   waiting({ lanes }) {

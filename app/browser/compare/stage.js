@@ -6,7 +6,7 @@ import { announce, checkbox, keep, kept, make, put } from "../shared/dom.js";
 import { FrameTimer, OVER, recordedRun, RunView } from "../shared/feed.js";
 import { keeper } from "../shared/keeper.js";
 import { messagesOf } from "../shared/messages.js";
-import { bandNode, tokenNode } from "../shared/tokens.js";
+import { bandNode, letterWords, tokenNode } from "../shared/tokens.js";
 import { TokenCard } from "./card.js";
 import { Replay, StageFoot } from "./foot.js";
 import { LanePicks } from "./lane-picks.js";
@@ -16,6 +16,7 @@ import { Pointer } from "./pointer.js";
 const BEFORE = new Set(["idle", "loading"]);
 const DETAILS_KEY = "mars-lens:details";
 const LEGEND = "Line: the longer, the surer. Plain: read real text; dashed: a mask; double: a draft. In frames: not accepted.";
+const SIGN = { mask: 2 };
 const PATIENCE = 5_000; // milliseconds
 const UNANSWERED = "The server does not answer. Is it still running, and is this browser online?";
 
@@ -56,8 +57,8 @@ class Stage extends RunView {
     this.answers = make("p", "lens-answers");
     const said = make("p", "lens-caption-said", "Each colour band came out of one forward pass");
     const tokens = ["The", " sky", " is"].map((piece) => tokenNode(piece, { kind: "clean", sure: 1 }));
-    const sample = put(make("span", "lens-sample"), bandNode(2, tokens), make("span", "lens-note", " three tokens"));
-    const legend = make("p", "lens-legend lens-note", LEGEND);
+    const sample = put(make("span", "lens-sample"), bandNode(2, tokens, SIGN), make("span", "lens-note", " three tokens, two proposed by masks (m)"));
+    const legend = make("p", "lens-legend lens-note", `${letterWords()}. ${LEGEND}`);
     const show = (on) => {
       keep(DETAILS_KEY, on ? "on" : "off");
       this.root.classList.toggle("details", on);

@@ -2,7 +2,7 @@
 // tokens at its end. With details, a token has a line under it: the longer, the surer; its style says what it was read
 // from (tokens.css).
 
-import { isSurerWhenLower } from "./decoders.js";
+import { decoderOf, isSurerWhenLower } from "./decoders.js";
 import { make, put } from "./dom.js";
 
 export function decimals(value, places) {
@@ -22,12 +22,44 @@ export function plural(number, one, many = `${one}s`) {
   return `${number} ${number === 1 ? one : many}`;
 }
 
+// Who proposed a token that was not read off real text: the letter in the sign at the end of a band, and words.
+const PROPOSED = {
+  mask: ["m", "proposed by masks"],
+  copy: ["c", "copied from the text or a frequent phrase"],
+  draft: ["d", "drafted in an earlier pass"],
+  random: ["g", "guessed"],
+};
+
+// How many of these tokens, by what their positions read, each of them proposed; a model that fills masks drafts by them.
+export function proposedBy(sources, decoder) {
+  const masked = decoderOf(decoder).needs !== "causal";
+  const counts = {};
+  for (const source of sources) {
+    const by = source === "draft" && masked ? "mask" : source;
+    if (by !== "clean") counts[by] = (counts[by] ?? 0) + 1;
+  }
+  return counts;
+}
+
+export function proposedWords(counts) {
+  return Object.entries(counts).map(([by, count]) => `${count} ${PROPOSED[by][1]}`).join(", ");
+}
+
+// What the letters mean; those of `counts` alone where they are given.
+export function letterWords(counts = PROPOSED) {
+  return Object.keys(counts).map((by) => PROPOSED[by].join(": ")).join("; ");
+}
+
 // The band of a pass, by its number and the nodes of the tokens that it accepted. How many there are stands at its end,
-// before a line break there.
-export function bandNode(number, tokens) {
+// before a line break there, and who proposed those that were not read off real text.
+export function bandNode(number, tokens, proposed = {}) {
   const band = put(make("span", `lens-pass ${number % 2 ? "odd" : "even"}`), ...tokens);
   if (tokens.length < 2) return band;
-  const count = make("span", "lens-count", "", { "data-count": tokens.length });
+  const several = Object.keys(proposed).length > 1;
+  const by = Object.entries(proposed).map(([name, many]) => `\u00a0${PROPOSED[name][0]}${several ? `\u00a0${many}` : ""}`);
+  const count = make("span", "lens-count", "", { "data-count": tokens.length, "data-by": by.join("") });
+  const others = proposedWords(proposed);
+  count.title = `${plural(tokens.length, "token")} from this pass${others && `: ${others}; the rest read off real text`}`;
   const last = tokens.at(-1).lastChild;
   if (last?.className === "lens-newline") last.prepend(count);
   else band.append(count);

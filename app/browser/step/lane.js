@@ -146,7 +146,7 @@ const KINDS = { clean: "real", draft: "draft", copy: "draft", mask: "mask", rand
 export function columnsOf({ proposals, trace }) {
   if (!trace) {
     const columns = proposals.map(({ source }, depth) => ({ kind: KINDS[source], token: null, depth, proposal: depth }));
-    return { known: false, prefix: null, columns, tree: false, block: 0 };
+    return { known: false, prefix: null, columns, masks: 0, tree: false, block: 0 };
   }
   const columns = [];
   for (const { reads, ids, after } of trace.spans) {
@@ -163,7 +163,8 @@ export function columnsOf({ proposals, trace }) {
   const root = position - (trace.block && trace.columns.length ? 1 : 0);
   for (const column of columns) column.depth = column.position - root;
   const tree = !trace.block && columns.some(({ after }, index) => after !== index - 1);
-  return { known: true, prefix: trace.cached, columns, tree, block: trace.block };
+  const masks = columns.filter(({ kind }) => kind === "mask").length;
+  return { known: true, prefix: trace.cached, columns, masks, tree, block: trace.block };
 }
 
 // Which columns this one sees, as an array of booleans.

@@ -41,7 +41,6 @@ export class WindowView {
     const unread = columns.filter(({ kind, proposal }) => proposal === null && !(this.shape.tree && kind === "mask"));
     return columns.filter((column) => column.proposal !== null || column === unread[0]).map((column, place, shown) => ({
       ...column,
-      missed: column === unread[0] ? unread.length : 0,
       parted: place > 0 && this.shape.tree && column.kind === "mask" && shown[place - 1].kind !== "mask",
     }));
   }
@@ -76,7 +75,7 @@ export class WindowView {
     const node = make("div", `step-column ${fate}${column.parted ? " parted" : ""}`, "", attributes);
     if (proposal && place < this.pass.row.accepted) node.classList.add("kept");
     if (this.what && proposal && place < this.what.accepted) node.classList.add("would");
-    const said = proposal ? this.said(proposal, place, fate) : this.missed(column);
+    const said = proposal ? this.said(proposal, place, fate) : make("span", "step-said", column.kind === "none" ? "no drafts yet" : "not used");
     put(node, this.score(proposal, place), said, this.read(column));
     return put(node, make("span", "step-place", column.depth === 0 ? "last" : `+${column.depth}`));
   }
@@ -110,11 +109,6 @@ export class WindowView {
     return put(node, make("span", "step-sign", SIGNS[fate]), make("span", "step-word", this.lane.label(proposal.token_id)));
   }
 
-  missed({ missed, kind }) {
-    if (kind === "none") return make("span", "step-said", "no drafts yet");
-    const what = kind === "mask" ? "mask" : "draft";
-    return make("span", "step-said", missed > 1 ? `${missed} ${what}s not used` : `${what} not used`);
-  }
 
   read(column) {
     const node = make("span", `step-read ${column.kind}`);

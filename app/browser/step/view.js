@@ -2,10 +2,11 @@
 
 import { decoderOf, familyOf } from "../shared/decoders.js";
 import { button, make, put, status } from "../shared/dom.js";
-import { bandNode, decimals, sureness, thresholdName, tokenNode } from "../shared/tokens.js";
+import { bandNode, decimals, letterWords, plural, proposedBy, sureness, thresholdName, tokenNode } from "../shared/tokens.js";
 import { columnsOf, SteppedLane } from "./lane.js";
 import { MatrixView, ProposalCard, WindowView } from "./pass.js";
 import { Player, WhatIf } from "./player.js";
+import { TreeView } from "./tree.js";
 
 const ROOMY = 9; // proposals of a pass for which there is room beside the matrix
 
@@ -22,11 +23,12 @@ export class StepView {
     this.status = status("step-status");
     this.window = new WindowView((node, stays) => this.pick(node, stays));
     this.matrix = new MatrixView();
+    this.tree = new TreeView();
     this.whatIf = new WhatIf((threshold) => this.retry(threshold));
     const head = put(make("div", "lens-row step-head"), this.title, this.facts);
-    const left = put(make("div", "lens-stack step-left"), head, this.window.root, this.whatIf.root);
+    const left = put(make("div", "lens-stack step-left"), head, this.window.root, this.tree.root, this.whatIf.root);
     const stage = put(make("div", "step-stage"), left, this.matrix.root);
-    this.panel = put(make("section", "step-panel"), this.passage.root, this.player.root, stage);
+    this.panel = put(make("section", "step-panel"), this.passage.root, this.passage.signs, this.player.root, stage);
     this.note = make("p", "step-note");
     put(root, this.note, this.question, this.lanes, this.panel, this.status);
     this.card = new ProposalCard(root);
@@ -78,6 +80,7 @@ export class StepView {
     const { record, row } = this.pass;
     const facts = [
       `${record.query_tokens.toLocaleString("en-US")} ${record.query_tokens === 1 ? "position" : "positions"} computed`,
+      this.shape.masks ? plural(this.shape.masks, "mask") : "",
       `${decimals(1000 * record.seconds, 1)} ms`,
       row.threshold === null ? "" : thresholdName(row.threshold),
     ];
@@ -88,6 +91,7 @@ export class StepView {
     this.passage.show(index);
     this.draw();
     this.matrix.show(this.shape);
+    this.tree.show(this.lane, this.shape);
     if (!this.player.playing) this.status.textContent = `${this.lane.name(this.pass)}: ${outcome}`;
     this.root.dispatchEvent(new Event("step:moved"));
   }
@@ -135,6 +139,7 @@ class PassageView {
   constructor(onPass) {
     const scrolls = { tabindex: 0, role: "group", "aria-label": "The text, pass by pass" };
     this.root = make("div", "lens-pre step-passage", "", scrolls);
+    this.signs = make("p", "step-signs lens-note"); // what the letters in the bands mean
     this.root.addEventListener("click", (event) => {
       const group = event.target.closest("[data-index]");
       if (group) onPass(Number(group.dataset.index));
@@ -143,8 +148,8 @@ class PassageView {
 
   open(lane) {
     this.groups = new Map();
-    this.current = null;
     this.root.replaceChildren();
+    const letters = {};
     for (const pass of lane.passes.filter(({ counted }) => counted)) {
       const tokens = pass.row.proposals.slice(0, pass.row.accepted).map((proposal, place) => {
         const piece = lane.lane.written[pass.from + place];
@@ -152,13 +157,16 @@ class PassageView {
         const kind = this.kind(lane, proposal.source);
         return tokenNode(piece, { kind, sure, first: place === 0, ends: lane.ends(proposal.token_id) });
       });
-      const group = bandNode(this.groups.size + 1, tokens);
+      const proposed = proposedBy(pass.row.proposals.slice(0, tokens.length).map(({ source }) => source), lane.lane.decoder);
+      const group = bandNode(this.groups.size + 1, tokens, proposed);
+      Object.assign(letters, proposed);
       group.classList.add("ahead");
       group.dataset.index = pass.index;
       group.title = lane.name(pass);
       this.groups.set(pass.index, group);
       this.root.append(group);
     }
+    this.signs.textContent = letterWords(letters);
   }
 
   // Block diffusion calls what earlier passes filled drafts, but all of it was read from masks.

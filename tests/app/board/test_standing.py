@@ -1,4 +1,5 @@
 from collections.abc import Sequence
+from types import SimpleNamespace
 
 import pytest
 
@@ -11,8 +12,9 @@ from mars.metrics import Count
 
 
 def lane(verdicts: dict[int, bool], batches: Sequence[Count] = (), tokens: int = 10) -> BoardLane:
-    """A lane with these verdicts; no checkpoint is needed to say where it stands."""
-    found = BoardLane("a", "A", None, "sliding_window", DecodingSettings(), Control(None))  # type: ignore[arg-type]
+    """A lane with these verdicts; no model is needed to say where it stands."""
+    settings, model = DecodingSettings(), SimpleNamespace(engine=None)
+    found = BoardLane("a", "A", model, "sliding_window", settings, Control(None))  # type: ignore[arg-type]
     for number, right in verdicts.items():
         found.outcomes[number] = Outcome(text="", right=right, tokens=tokens + number, passes=5, reason="stop")
     found.batches.extend(batches)

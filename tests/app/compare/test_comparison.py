@@ -70,8 +70,6 @@ def test_messages_say_what_the_records_say(begin: Begin, live: LiveRun) -> None:
         tally, counts = Tally.of(lane.records), drawn[-1]["counts"]
         assert counts["tokens"] == tally.tokens == len(output_ids(lane.records))
         assert counts["tokensPerForward"] == pytest.approx(tally.tokens_per_forward, abs=1e-4)
-        assert sum(n * passes for n, passes in enumerate(counts["lengths"], start=1)) == tally.tokens
-        assert sum(counts["lengths"]) == tally.passes
     assert {message["threshold"] for message in passes} == {None, 0.9}
     assert max(len(message["tokens"]) for message in passes) > 1
 

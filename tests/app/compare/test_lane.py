@@ -92,10 +92,12 @@ def test_without_a_trace_there_are_no_reasons(checkpoint: Any) -> None:
         assert lane.add(record)[0].get("reasons", []) == []
 
 
-def test_lengths_count_the_passes_by_their_tokens(checkpoint: Any) -> None:
-    found = passes(checkpoint, "sliding_window")
-    accepted = [len(message["tokens"]) for message in found]
-    assert found[-1]["counts"]["lengths"] == [accepted.count(length) for length in range(1, max(accepted) + 1)]
+@pytest.mark.parametrize("decoder", ["autoregressive", "sliding_window"])
+def test_a_pass_says_how_many_masks_it_spent(checkpoint: Any, decoder: str) -> None:
+    found = passes(checkpoint, decoder)
+    proposed = [len(message["tokens"]) + len(message["ghosts"]) for message in found]
+    assert [message["masks"] for message in found] == [count - 1 for count in proposed]
+    assert any(message["masks"] for message in found) == (decoder == "sliding_window")
 
 
 def test_the_first_ar_lane_is_the_baseline(checkpoint: Any) -> None:

@@ -34,6 +34,7 @@ def test_a_pass_carries_what_the_page_shows() -> None:
         "ghosts": ghosts,
         "reasons": ["first", "met", "below"],
         "columns": 3,
+        "masks": 2,
         "seconds": 0.01,
         "at": 0.5,
         "counts": {"tokens": 14, "seconds": 0.5},

@@ -56,19 +56,24 @@ def test_copied_tokens_are_called_copied(mount: Mount, play: Any) -> None:
     tab.wait_for_selector("[data-lane=c] .lens-lane-note:has-text('1 copied from the text or a frequent phrase')")
 
 
-def test_acceptance_lengths_are_bars_and_words(mount: Mount, play: Any) -> None:
+def test_acceptance_by_place_is_bars_and_words(mount: Mount, play: Any) -> None:
     tab = mount()
     start(tab, play, "b")
-    message = play.passed("b", 10, [play.token("x")])
-    message["counts"]["lengths"] = [2, 4, 0, 1, 0, 0, 0, 0, 0, 3]
-    play.feed(tab, message)
-    bars = tab.locator(".lens-length")
-    tab.locator(".lens-counter-lengths .lens-spoken", has_text="10 tokens").wait_for(state="attached")
-    words = "1 token in 2 passes, 2 tokens in 4 passes, 4 tokens in 1 pass, 10 tokens in 3 passes"
-    assert tab.locator(".lens-counter-lengths .lens-spoken").text_content() == words
-    shares = bars.evaluate_all("all => all.map(each => Number(each.style.getPropertyValue('--share')))")
-    assert shares == [0.5, 1, 0, 0.25, 0, 0, 0, 0.75]
-    assert bars.last.get_attribute("data-length") == "8+"
+    tokens = [play.token("x"), play.token("y", source="mask")]
+    play.feed(tab, play.passed("b", 1, tokens), play.passed("b", 2, tokens[:1], play.ghosts))
+    words = "1: 100 % of 2, 2: 50 % of 2, 3: 0 % of 1"
+    tab.locator(".lens-counter-lengths .lens-spoken", has_text=words).wait_for(state="attached")
+    shares = tab.locator(".lens-length").evaluate_all("all => all.map(each => each.style.getPropertyValue('--share'))")
+    assert [float(share) for share in shares] == [1, 0.5, 0, 0]
+
+
+def test_a_lane_with_another_model_has_no_ratio(mount: Mount, play: Any) -> None:
+    tab = mount()
+    play.sample(tab)
+    play.feed(tab, stream.speed_up({"b": None}, "a"))
+    tab.wait_for_selector("[data-lane=b] .lens-lane-note:has-text('No ratio: this model is another size')")
+    assert tab.inner_text("[data-lane=b] .lens-ratio") == "–"
+    assert tab.locator("[data-lane=b] .lens-cost").is_hidden()
 
 
 def test_first_differences_are_marked_and_named(mount: Mount, play: Any) -> None:

@@ -33,6 +33,19 @@ def test_a_band_ends_with_its_number_of_tokens(mount: Mount, play: Any) -> None:
     assert tab.locator(".lens-text .lens-count").first.evaluate(frame) == ["solid", ""]  # no exponent, and not copied
 
 
+def test_a_band_says_who_proposed_its_tokens(mount: Mount, play: Any) -> None:
+    tab = mount()
+    play.start(tab, play.lane("b", "masks"), play.lane("c", "exact"))
+    mask, draft, copy = (play.token("x", source=source) for source in ("mask", "draft", "copy"))
+    play.feed(tab, play.passed("b", 1, [play.token("x"), mask, mask]))
+    play.feed(tab, play.passed("c", 1, [play.token("x"), draft, copy], phase="verify", decoder="self_speculative"))
+    signs = tab.locator(".lens-text .lens-count")
+    assert signs.evaluate_all("all => all.map(each => each.dataset.by)") == ["\u00a0m", "\u00a0m\u00a01\u00a0c\u00a01"]
+    assert signs.first.get_attribute("title") == (
+        "3 tokens from this pass: 2 proposed by masks; the rest read off real text"
+    )
+
+
 def test_the_number_stands_before_a_line_break(mount: Mount, play: Any) -> None:
     tab = mount()
     play.start(tab, play.lane("b", "masks"))
