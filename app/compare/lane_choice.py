@@ -96,17 +96,12 @@ def to_settings(
 
 
 PRESETS: dict[str, Callable[[str, str], LaneChoice]] = {
-    "AR": lambda ar, mars: LaneChoice(checkpoint=ar, decoder=decoders.BASELINE, window="auto"),
-    f"MARS τ = {DEFAULT_THRESHOLD}": lambda ar, mars: LaneChoice(
-        checkpoint=mars, decoder=decoders.USUAL, window="auto"
-    ),
-    # The layout "auto" goes by the clock, so that no two runs would show the same passes.
-    "MARS exact": lambda ar, mars: LaneChoice(checkpoint=mars, decoder=decoders.EXACT, layout="tree", window="auto"),
+    "AR": lambda ar, mars: LaneChoice(checkpoint=ar, decoder=decoders.BASELINE),
+    f"MARS τ = {DEFAULT_THRESHOLD}": lambda ar, mars: LaneChoice(checkpoint=mars, decoder=decoders.USUAL),
+    # The window and the layout "auto" go by the clock, so that no two runs would show the same passes.
+    "MARS exact": lambda ar, mars: LaneChoice(checkpoint=mars, decoder=decoders.EXACT, layout="tree"),
 }
-"""By name, from the names of the AR and the MARS checkpoint; in this order they are the lanes at the start.
-
-Each has the usual window of a lane with a threshold, whose masks fit the text, for whoever gives it one.
-"""
+"""By name, from the names of the AR and the MARS checkpoint; in this order they are the lanes at the start."""
 
 
 def preset_of(choice: LaneChoice, ar: str, mars: str) -> str:

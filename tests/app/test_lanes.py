@@ -129,7 +129,7 @@ def test_only_settings_that_act_are_seen(served: Any, visit: Visit) -> None:
     tab.locator("#lane-b .lens-lane-settings > button").click()
     tab.wait_for_selector("#lane-b-temperature", state="visible")
     always = {"preset", "checkpoint", "decoder", "temperature"}
-    assert seen(tab, "b") == always | {"mode", "score", "block-size", "extra-proposal"}
+    assert seen(tab, "b") == always | {"mode", "score", "window", "block-size", "extra-proposal"}
     choose(tab, "lane-b-decoder", "MARS, exact")
     tab.wait_for_selector("#lane-b-layout", state="visible")
     assert seen(tab, "b") == always | {"block-size", "extra-proposal", "layout"}

@@ -81,7 +81,7 @@ def test_the_page_loads_with_problem_and_lanes(served: Any, visit: Visit, exampl
     assert tab.inner_text("#known-answer") == f"Known answer\n{example.answer}"
     assert tab.locator(".lens-lane-about").all_inner_texts() == [
         "ar · AR · CPU",
-        "mars · MARS, threshold, block size 8, masks: auto · CPU",
+        "mars · MARS, threshold, block size 8 · CPU",
         "mars · MARS, exact, block size 8, drafts with masks behind likely drafts · CPU",
     ]
 
