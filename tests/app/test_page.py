@@ -135,7 +135,7 @@ def test_ghosts_and_shares_are_those_of_records(finished: tuple[Page, list[Any]]
         for place, (share, count) in enumerate(zip(shares, offered, strict=True))
     ]
     tab.wait_for_function(
-        "words => document.querySelector('[data-lane=b] .lens-counter-lengths .lens-spoken').textContent === words",
+        "words => document.querySelector('[data-lane=b] .lens-counter-places .lens-spoken').textContent === words",
         arg=", ".join(words),
     )
 

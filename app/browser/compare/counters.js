@@ -18,10 +18,10 @@ export class Counters {
   constructor() {
     this.list = make("dl", "lens-counters");
     this.values = COUNTERS.map(([key, label, meaning, read]) => [this.cell(key, label, meaning), read]);
-    this.lengths = make("div", "lens-lengths", "", { "aria-hidden": true });
+    this.places = make("div", "lens-places", "", { "aria-hidden": true });
     this.spoken = make("span", "lens-spoken", "none yet");
     const meaning = "Of the tokens proposed at place 1, 2, 3 … of a pass, the share that was accepted.";
-    put(this.cell("lengths", "by place", meaning), this.lengths, this.spoken);
+    put(this.cell("places", "by place", meaning), this.places, this.spoken);
     this.cost = new CostBar();
     this.root = put(make("div", "lens-strip"), this.cost.root, this.list);
   }
@@ -43,13 +43,13 @@ export class Counters {
   draw(positions) {
     const words = inWords(positions);
     if (words === this.words) return;
-    this.words = this.spoken.textContent = this.lengths.title = words;
+    this.words = this.spoken.textContent = this.places.title = words;
     const bars = Array.from({ length: Math.max(FEWEST_BARS, Math.min(MOST_BARS, positions.length)) }, (_, place) => {
-      const bar = make("span", "lens-length", "", { "data-length": place + 1 });
+      const bar = make("span", "lens-place", "", { "data-at": place + 1 });
       bar.style.setProperty("--share", share(positions[place]).toFixed(3));
       return bar;
     });
-    this.lengths.replaceChildren(...bars);
+    this.places.replaceChildren(...bars);
   }
 }
 

@@ -109,7 +109,6 @@ export class WindowView {
     return put(node, make("span", "step-sign", SIGNS[fate]), make("span", "step-word", this.lane.label(proposal.token_id)));
   }
 
-
   read(column) {
     const node = make("span", `step-read ${column.kind}`);
     const known = column.token !== null && column.kind !== "mask" && column.kind !== "none";

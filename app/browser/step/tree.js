@@ -15,14 +15,13 @@ export class TreeView {
     put(this.root, make("h3", "", "The tree of drafts"), this.picture, make("figcaption", "lens-note", key));
   }
 
-  show(lane, { known, columns, block }) {
+  show(lane, { known, columns, masks, block }) {
     const start = columns.findIndex(({ proposal }) => proposal === 0);
     const drafts = columns.filter(({ kind }) => kind === "draft").length;
     this.root.hidden = !known || Boolean(block) || start < 0 || !drafts;
     if (this.root.hidden) return;
     const rows = rowsOf(columns, start);
     const size = [ACROSS * (1 + Math.max(...columns.map(({ depth }) => depth))), DOWN * (1 + Math.max(...rows.values()))];
-    const masks = columns.filter(({ kind }) => kind === "mask").length;
     const said = `${plural(drafts, "draft")} and ${plural(masks, "mask")} behind the last token`;
     for (const [name, value] of Object.entries({ viewBox: `0 0 ${size.join(" ")}`, width: size[0], height: size[1], role: "img", "aria-label": said })) {
       this.picture.setAttribute(name, value);

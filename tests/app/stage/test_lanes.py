@@ -62,8 +62,8 @@ def test_acceptance_by_place_is_bars_and_words(mount: Mount, play: Any) -> None:
     tokens = [play.token("x"), play.token("y", source="mask")]
     play.feed(tab, play.passed("b", 1, tokens), play.passed("b", 2, tokens[:1], play.ghosts))
     words = "1: 100 % of 2, 2: 50 % of 2, 3: 0 % of 1"
-    tab.locator(".lens-counter-lengths .lens-spoken", has_text=words).wait_for(state="attached")
-    shares = tab.locator(".lens-length").evaluate_all("all => all.map(each => each.style.getPropertyValue('--share'))")
+    tab.locator(".lens-counter-places .lens-spoken", has_text=words).wait_for(state="attached")
+    shares = tab.locator(".lens-place").evaluate_all("all => all.map(each => each.style.getPropertyValue('--share'))")
     assert [float(share) for share in shares] == [1, 0.5, 0, 0]
 
 
