@@ -46,6 +46,19 @@ def test_a_band_says_who_proposed_its_tokens(mount: Mount, play: Any) -> None:
     )
 
 
+def test_a_sign_stays_in_one_line(mount: Mount, play: Any) -> None:
+    tab = mount(1024, 768)
+    play.start(tab, *(play.lane(key, "masks") for key in "abc"))
+    for number in range(1, 40):
+        pieces = [play.token("x" * (1 + number % 7)), play.token("y", 0.9, "mask"), play.token("z", 0.9, "copy")]
+        play.feed(tab, play.passed("b", number, pieces))
+    tab.wait_for_selector("[data-pass='39']", state="attached")
+    lines = tab.locator("[data-lane=b] .lens-count").evaluate_all(
+        "all => all.map(each => each.getClientRects().length)"
+    )
+    assert lines == [1] * 39
+
+
 def test_the_number_stands_before_a_line_break(mount: Mount, play: Any) -> None:
     tab = mount()
     play.start(tab, play.lane("b", "masks"))
