@@ -41,7 +41,7 @@ setup:
 	@.ci/setup $(VENV)
 
 setup-tests:
-	@.ci/setup $(VENV) requirements-eval.txt
+	@.ci/setup $(VENV) requirements-eval.txt requirements-onnx.txt
 	@.ci/setup-data $(VENV) requirements-nltk.txt
 
 clean:

@@ -34,7 +34,7 @@ LAYERS: dict[str, list[dict[str, str]]] = {
         {"engine": "engine", "reference": "reference"},
         {"decoding": "decoding", "scripted": "scripted"},
         {"checkpoint": "checkpoint"},
-        {"training": "training", "generate": "generate", "hub": "hub", "serve": "serve"},
+        {"training": "training", "generate": "generate", "hub": "hub", "export": "export", "serve": "serve"},
     ],
     "analysis": [
         {
