@@ -30,8 +30,8 @@ fi
 case $1 in
   merged-b4) train "$1" "$epochs" --masks 3 ;;
   merged-b8) train "$1" "$epochs" --masks 7 ;;
-  merged-b4-no-sft) train "$1" "$epochs" --masks 3 --no-sft-loss ;;
-  merged-b8-no-sft) train "$1" "$epochs" --masks 7 --no-sft-loss ;;
+  merged-b4-no-sft) train "$1" "$epochs" --masks 3 --sft-weight 0 ;;
+  merged-b8-no-sft) train "$1" "$epochs" --masks 7 --sft-weight 0 ;;
   sft-double) train "$1" "$(awk "BEGIN { print 2 * $epochs }")" --masks 0 ;;
   *) echo "no adapter is named $1" >&2 && exit 2 ;;
 esac

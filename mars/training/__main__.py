@@ -138,12 +138,6 @@ def _add_adapter(stages: Any) -> None:
     add("--data", required=True, nargs="+", metavar="FILE", help="JSONL files written by distill")
     add("--output", required=True, help="folder of the adapter; steps to resume from go to OUTPUT/work")
     add("--mode", choices=("gated", "merged"), default="gated", help="masks only, or one model for everything")
-    add(
-        "--no-sft-loss",
-        dest="sft_loss",
-        action="store_false",
-        help="train merged masks alone: nothing keeps what the model says without them",
-    )
     # torchrun takes --start for one of its own options.
     add(
         *("--start", "--start-from"),
@@ -162,6 +156,7 @@ def _add_adapter(stages: Any) -> None:
             float,
             "weight of the token that was written in a mask's target; the rest is the base's distribution",
         ),
+        ("--sft-weight", float, "mode merged: weight of what keeps the text without masks; 0 trains masks alone"),
         ("--anchors", int, "groups of masks in a sequence and step"),
         ("--keep", float, "probability that a group goes on after each of its masks"),
         ("--batch-size", int, "sequences per process and forward pass"),

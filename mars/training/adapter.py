@@ -38,27 +38,6 @@ Numbered = tuple[int, Conversation]
 """An example, with a number that no other example of the training has: it seeds the anchors."""
 
 
-def _padded(examples: Sequence[Numbered], pad_id: int) -> Tensor:
-    """Their token ids [R, L], padded on the right."""
-    ids = [torch.tensor(example.ids) for _, example in examples]
-    return pad_sequence(ids, batch_first=True, padding_value=pad_id)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnswerCollator:
-    """The same as `AnchorCollator` for plain SFT: an anchor before each token of the answers, and no masks."""
-
-    pad_id: int
-
-    def __call__(self, examples: Sequence[Numbered]) -> dict[str, Tensor]:
-        places = [
-            torch.cat([torch.arange(first - 1, end - 1) for first, end in example.answers]) for _, example in examples
-        ]
-        anchors = pad_sequence(places, batch_first=True)
-        counts = pad_sequence([torch.ones_like(chosen) for chosen in places], batch_first=True)
-        return {"input_ids": _padded(examples, self.pad_id), "anchors": anchors, "counts": counts}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnchorCollator:
     """Pads a batch on the right and draws its anchors, from `seed` and the number of each example alone.
@@ -67,7 +46,8 @@ class AnchorCollator:
     each sequence are drawn, from the last token before an answer on. Behind each stand 1 to `masks` masks, each further
     one with probability `keep` (later masks are rarer, which costs no quality: PARD, arXiv 2504.18583). Returns
     `input_ids` [R, L], `anchors` [R, A] and `counts` [R, A], 0 where there is no anchor; A is the most anchors that a
-    sequence of the batch has.
+    sequence of the batch has. `before` [R, P] are the positions before the tokens of the answers, -1 where there are no
+    more. With `masks` 0 these are all: plain SFT.
     """
 
     pad_id: int
@@ -85,12 +65,16 @@ class AnchorCollator:
             places = torch.cat([torch.arange(first - 1, end - 2) for first, end in example.answers])
             ends = torch.cat([torch.full((max(end - 1 - first, 0),), end) for first, end in example.answers])
             chosen = torch.randperm(len(places), generator=drawn)[: self.anchors].sort().values
+            if not self.masks:
+                continue
             more = (torch.rand(len(chosen), self.masks - 1, generator=drawn) < self.keep).long().cumprod(1).sum(1)
             anchors[row, : len(chosen)] = places[chosen]
             counts[row, : len(chosen)] = torch.minimum(1 + more, ends[chosen] - places[chosen] - 2)
         most = int((counts > 0).sum(1).max())
-        ids = _padded(examples, self.pad_id)
-        return {"input_ids": ids, "anchors": anchors[:, :most], "counts": counts[:, :most]}
+        ids = pad_sequence([torch.tensor(one.ids) for _, one in examples], batch_first=True, padding_value=self.pad_id)
+        spans = [torch.cat([torch.arange(first - 1, end - 1) for first, end in one.answers]) for _, one in examples]
+        before = pad_sequence(spans, batch_first=True, padding_value=-1)
+        return {"input_ids": ids, "anchors": anchors[:, :most], "counts": counts[:, :most], "before": before}
 
 
 class ConditionalHead(nn.Module):
@@ -197,8 +181,8 @@ class AdapterModel(nn.Module):
     """A frozen base, a LoRA, an embedding for each mask of a group, and the conditional head.
 
     In mode `merged` the adapter acts on real tokens too, all masks share one embedding, and the loss has a part that
-    holds the real tokens to the base's distribution unless `sft_loss` is False: then merging the adapter leaves one
-    plain model. Without masks, K = 0, the loss is the cross-entropy of the answers' tokens: plain SFT.
+    holds the answers' tokens to the base's distribution, times `sft_weight`: then merging the adapter leaves one plain
+    model. Without masks, K = 0, the loss is the cross-entropy of the answers' tokens: plain SFT.
     `hard_share` is the weight of the token that was written in a mask's target; the rest is the base's distribution.
 
     `state_dict` holds the trained weights and nothing else. `hits` [2, K] counts the masks whose most probable token
@@ -215,13 +199,13 @@ class AdapterModel(nn.Module):
         rank: int,
         head: bool,
         mode: Mode = "gated",
-        sft_loss: bool = True,
+        sft_weight: float = 1.0,
         hard_share: float = 1.0,
         marginal_share: float = 0.3,
     ):
         super().__init__()
         self.mode = mode
-        self.sft_loss = mode == "merged" and sft_loss
+        self.sft_weight = sft_weight if mode == "merged" else 0.0
         for parameter in base.parameters():
             parameter.requires_grad_(False)
         self.base: Any = base
@@ -246,28 +230,24 @@ class AdapterModel(nn.Module):
         trained = {name for name, parameter in self.named_parameters() if parameter.requires_grad}
         return {name: value for name, value in super().state_dict(*arguments, **options).items() if name in trained}
 
-    def forward(self, input_ids: Tensor, anchors: Tensor, counts: Tensor) -> dict[str, Tensor]:
-        """Sums of cross-entropy in nats: `mask_loss` over masks, `clean_loss` over anchors (K = 0: answers' tokens)."""
+    def forward(self, input_ids: Tensor, anchors: Tensor, counts: Tensor, before: Tensor) -> dict[str, Tensor]:
+        """Sums of cross-entropy in nats: `mask_loss` over masks, `clean_loss` over the answers' tokens, weighted."""
         rows, length = input_ids.shape
+        row_B, index_B = (before >= 0).nonzero(as_tuple=True)
+        place_B = before[row_B, index_B]
+        which_B = row_B * length + place_B
         if not self.masks:
             hidden_CE = self._walk(*self._real(input_ids), _Causal(rows), adapted=True)
-            row_N, _, place_N = _places(anchors, counts, 1)
-            written = input_ids[row_N, place_N + 1, None]
-            return {
-                "clean_loss": self._teach(
-                    hidden_CE[row_N * length + place_N], written, torch.ones_like(written).float()
-                )[0]
-            }
+            written = input_ids[row_B, place_B + 1, None]
+            return {"clean_loss": self._teach(hidden_CE[which_B], written, torch.ones_like(written).float())[0]}
         row_N, k_N, place_N = _places(anchors, counts, self.masks)
         teacher_CE, student_CE, hidden_NE = self.hidden(input_ids, anchors, counts)
         # Mask k of a group stands at place + 1 and stands for the token behind it.
         targets = self._targets(teacher_CE, row_N * length + place_N + 1, input_ids[row_N, place_N + 2])
         losses = {"mask_loss": self._loss(hidden_NE, targets, input_ids[row_N, place_N + 1], k_N)}
-        if self.sft_loss:
-            row_A, _, place_A = _places(anchors, counts.clamp_max(1), 1)
-            which = row_A * length + place_A
-            ids, mass = _candidates(teacher_CE[which], self.vocabulary)
-            losses["clean_loss"] = self._teach(student_CE[which], ids, mass)[0]
+        if self.sft_weight:
+            ids, mass = _candidates(teacher_CE[which_B], self.vocabulary)
+            losses["clean_loss"] = self._teach(student_CE[which_B], ids, mass)[0] * self.sft_weight
         return losses
 
     def hidden(self, input_ids: Tensor, anchors: Tensor, counts: Tensor) -> tuple[Tensor, Tensor, Tensor]:

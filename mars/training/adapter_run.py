@@ -33,7 +33,7 @@ from mars.checkpoint.weights import load_model, load_tokenizer, read_config
 from mars.engine.adapter import LINEARS, Adapter
 from mars.phrases import count_phrases
 from mars.provenance import provenance
-from mars.training.adapter import SCALE, AdapterModel, AnchorCollator, AnswerCollator
+from mars.training.adapter import SCALE, AdapterModel, AnchorCollator
 from mars.training.data import Conversation, encode_conversation, read_chats
 from mars.training.settings import AdapterSettings
 from mars.training.trainer import (
@@ -66,24 +66,25 @@ class AdapterTrainer(MixedLengthTrainer):
         return self.lr_scheduler
 
     def _get_num_items_in_batch(self, batch_samples: list[dict[str, torch.Tensor]], device: torch.device) -> Any:
-        """Masks and anchors of a whole optimizer step [2], over all its forward passes and processes."""
+        """Masks and tokens of the answers in a whole optimizer step [2], over all its forward passes and processes."""
         totals = torch.zeros(2, device=device)
         for batch in batch_samples:
-            totals += torch.stack((batch["counts"].sum(), (batch["counts"] > 0).sum())).to(device)
+            totals += torch.stack((batch["counts"].sum(), (batch["before"] >= 0).sum())).to(device)
+        totals.clamp_(min=1)  # plain SFT has no masks
         processes = self.accelerator.num_processes
         return self.accelerator.gather(totals[None]).sum(0) / processes if processes > 1 else totals
 
     def compute_loss(
         self, model: torch.nn.Module, inputs: dict[str, Any], num_items_in_batch: Any = None, **_: Any
     ) -> Any:
-        """The mean over the masks of the step, and over its anchors: the same however the step is accumulated."""
+        """The mean over the masks of the step, and over its tokens of answers: accumulation does not change it."""
         losses = model(**inputs)
-        masks, anchors = (
+        masks, tokens = (
             self._get_num_items_in_batch([inputs], self.args.device)
             if num_items_in_batch is None
             else num_items_in_batch
         )
-        return losses.get("mask_loss", 0.0) / masks + losses.get("clean_loss", 0.0) / anchors
+        return losses.get("mask_loss", 0.0) / masks + losses.get("clean_loss", 0.0) / tokens
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: torch.nn.Module | None = None) -> None:
         with resuming(resume_from_checkpoint):
@@ -112,7 +113,7 @@ def train_adapter(settings: AdapterSettings, command: str) -> Path:
     set_seed(settings.seed)
     base, tokenizer, origin, before = load_base(settings.base)
     conversations, lost = read_data(settings, tokenizer, int(base.config.max_position_embeddings))
-    shape = {name: getattr(settings, name) for name in ("masks", "rank", "head", "mode", "sft_loss", "hard_share")}
+    shape = {name: getattr(settings, name) for name in ("masks", "rank", "head", "mode", "sft_weight", "hard_share")}
     model = AdapterModel(base, **shape)
     if settings.start is not None:
         load_trained(model, Path(settings.start))
@@ -175,10 +176,8 @@ def count(settings: AdapterSettings) -> int:
     return len(phrases.behind)
 
 
-def collator(settings: AdapterSettings, pad_id: int) -> AnchorCollator | AnswerCollator:
-    """That of masks, or without any that of plain SFT."""
-    if not settings.masks:
-        return AnswerCollator(pad_id=pad_id)
+def collator(settings: AdapterSettings, pad_id: int) -> AnchorCollator:
+    """That of these settings."""
     return AnchorCollator(
         pad_id=pad_id, masks=settings.masks, anchors=settings.anchors, keep=settings.keep, seed=settings.seed
     )
@@ -325,7 +324,7 @@ def save_adapter(
         "stage": "adapter" if model.masks else "sft",
         "mode": settings.mode,
         "block_size": settings.block_size or settings.masks + 1 if model.masks else None,
-        "sft_loss": settings.sft_loss if model.masks and settings.mode == "merged" else None,
+        "sft_loss": settings.sft_weight > 0 if model.masks and settings.mode == "merged" else None,
         "masks": settings.masks,
         "head": settings.head,
         "base": origin,

@@ -163,9 +163,10 @@ class AdapterSettings:
 
     `base` is a checkpoint source, `data` JSONL files of `python -m mars.training distill`. `masks` is K, the masks of
     a group; `anchors` how many groups a sequence has in a step, `keep` the probability that a group goes on after each
-    of its masks. `sft_loss` is for mode merged: False trains the masks alone. Without masks, K = 0, mode merged is
-    plain SFT, to compare with. `block_size` is what decoders take unless told otherwise (None: K + 1): where columns
-    cost time, as on a CPU, a smaller one may be faster. `start` is a saved step to go on from with a new schedule.
+    of its masks. `sft_weight` is for mode merged: the weight of the loss that holds the answers' tokens to the base's
+    distribution (that of masks has weight 1); 0 trains the masks alone. Without masks, K = 0, mode merged is plain SFT,
+    to compare with. `block_size` is what decoders take unless told otherwise (None: K + 1): where columns cost time, as
+    on a CPU, a smaller one may be faster. `start` is a saved step to go on from with a new schedule.
     `batch_size` is in sequences per process. With `minutes` the clock sets the schedule, not `epochs`, over as many
     calls as it takes; a call ends, saved, after `pause_after` minutes of its own.
     """
@@ -174,7 +175,7 @@ class AdapterSettings:
     data: tuple[str, ...]
     output: str
     mode: Mode = "gated"
-    sft_loss: bool = True
+    sft_weight: float = 1.0
     masks: int = 6
     block_size: int | None = None
     rank: int = 16
@@ -210,13 +211,14 @@ class AdapterSettings:
             raise ValueError("pause_after is for training by the clock: give minutes too")
 
     def _check_losses(self) -> None:
-        if not self.sft_loss and self.mode != "merged":
+        _at_least(self, 0, "sft_weight")
+        if self.sft_weight != 1 and self.mode != "merged":
             raise ValueError(
-                "no-sft-loss is for mode merged: a gated adapter leaves real tokens to the base, so it has no SFT loss"
+                "sft-weight is for mode merged: a gated adapter leaves real tokens to the base, so it has no SFT loss"
             )
         if self.masks:
             return
-        if self.mode != "merged" or not self.sft_loss:
+        if self.mode != "merged" or not self.sft_weight:
             raise ValueError("masks must be >= 1, or 0 in mode merged with the SFT loss: else nothing is trained")
         if self.head or self.block_size is not None:
             raise ValueError("masks 0 is plain SFT, without a head or a block size: give no-head and no block-size")

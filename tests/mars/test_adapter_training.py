@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,7 @@ from mars.engine import ModelEngine
 from mars.engine.adapter import linear_of
 from mars.metrics import output_ids
 from mars.training.__main__ import main
-from mars.training.adapter import SCALE, AdapterModel, AnchorCollator, AnswerCollator, TeacherLoss
+from mars.training.adapter import SCALE, AdapterModel, AnchorCollator, TeacherLoss
 from mars.training.adapter_run import AdapterTrainer, examples_seen
 from mars.training.data import Conversation, encode_conversation
 from mars.training.settings import AdapterSettings, Mode
@@ -204,6 +205,7 @@ def test_training_leaves_the_base_alone_and_lowers_the_loss(model: AdapterModel)
         "input_ids": torch.randint(3, 96, (2, 20)),
         "anchors": torch.tensor([[3, 6, 9, 12]] * 2),
         "counts": torch.tensor([[3, 2, 3, 1]] * 2),
+        "before": torch.arange(3, 18).repeat(2, 1),
     }
     optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=1e-2)
     losses = []
@@ -223,15 +225,16 @@ def test_training_leaves_the_base_alone_and_lowers_the_loss(model: AdapterModel)
 def test_merged_mode_trains_one_embedding_and_the_real_tokens() -> None:
     model = AdapterModel(_llama(96), masks=3, rank=2, head=False, mode="merged")
     assert model.mask_embeddings.shape == (1, 32)
-    losses = model(torch.randint(3, 96, (1, 16)), torch.tensor([[4, 8]]), torch.tensor([[3, 2]]))
+    before = torch.arange(4, 12)[None]
+    losses = model(torch.randint(3, 96, (1, 16)), torch.tensor([[4, 8]]), torch.tensor([[3, 2]]), before)
     sum(losses.values()).backward()
     assert all(p.grad is not None for p in model.parameters() if p.requires_grad)
 
 
-def _merged_loss(*, sft_loss: bool) -> torch.Tensor:
+def _merged_loss(sft_weight: float, before: Sequence[int] = range(4, 12)) -> torch.Tensor:
     """The loss of a merged adapter that does something, on one batch."""
     torch.manual_seed(5)
-    model = AdapterModel(_llama(96), masks=3, rank=2, head=False, mode="merged", sft_loss=sft_loss)
+    model = AdapterModel(_llama(96), masks=3, rank=2, head=False, mode="merged", sft_weight=sft_weight)
     torch.manual_seed(4)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
@@ -239,25 +242,34 @@ def _merged_loss(*, sft_loss: bool) -> torch.Tensor:
                 parameter.normal_(0, 0.2)
     torch.manual_seed(1)
     ids = torch.randint(3, 96, (2, 16))
-    loss = sum(model(ids, torch.tensor([[4, 8]] * 2), torch.tensor([[3, 2], [1, 0]])).values())
+    anchors, counts = torch.tensor([[4, 8]] * 2), torch.tensor([[3, 2], [1, 0]])
+    loss = sum(model(ids, anchors, counts, torch.tensor([[*before]] * 2)).values())
     loss.backward()
     assert all(p.grad is not None for p in model.parameters() if p.requires_grad)
     return loss.detach()
 
 
-def test_without_the_sft_loss_the_masks_train_alone(one_thread: None) -> None:
-    """Real tokens still pass the adapter, whose gradient comes from the masks that read them."""
-    both, alone = _merged_loss(sft_loss=True), _merged_loss(sft_loss=False)
-    assert alone < both - 1
+def test_real_tokens_are_held_as_much_as_asked(one_thread: None) -> None:
+    """With weight 0 real tokens still pass the adapter, whose gradient comes from the masks that read them."""
+    alone, once, twice = map(_merged_loss, (0, 1, 2))
+    assert alone < once - 1
+    torch.testing.assert_close(twice - alone, 2 * (once - alone))
+
+
+def test_every_token_of_an_answer_is_held(one_thread: None) -> None:
+    """The last one too, its end, which no mask behind an anchor needs as a real token."""
+    batch = AnchorCollator(pad_id=0, masks=3, anchors=2, keep=0.7)([(0, Conversation(tuple(range(30)), ((6, 14),)))])
+    assert batch["before"].tolist() == [[*range(5, 13)]]
+    assert _merged_loss(1, range(4, 12)) > _merged_loss(1, range(4, 11))
 
 
 def test_plain_sft_is_cross_entropy_of_the_answers(one_thread: None) -> None:
     """The slow twin: all logits at once."""
     model = doing(AdapterModel(_llama(96), masks=0, rank=2, head=False, mode="merged"))
     talks = [Conversation(tuple(range(3, 20)), ((5, 9), (12, 17))), Conversation(tuple(range(30, 41)), ((6, 11),))]
-    batch = AnswerCollator(pad_id=2)([*enumerate(talks)])
-    assert batch["anchors"].tolist() == [[4, 5, 6, 7, 11, 12, 13, 14, 15], [5, 6, 7, 8, 9, 0, 0, 0, 0]]
-    assert batch["counts"].sum(1).tolist() == [9, 5]
+    batch = AnchorCollator(pad_id=2, masks=0, anchors=4, keep=0.7)([*enumerate(talks)])
+    assert batch["before"].tolist() == [[4, 5, 6, 7, 11, 12, 13, 14, 15], [5, 6, 7, 8, 9, -1, -1, -1, -1]]
+    assert batch["anchors"].shape == batch["counts"].shape == (2, 0)
     loss = model(**batch)["clean_loss"]
     loss.backward()
     assert "mask_embeddings" not in model.state_dict()
@@ -367,7 +379,7 @@ def test_merged_runs_record_their_loss_and_plain_sft_is_an_ar_checkpoint(
 ) -> None:
     command = ["adapter", "--base", str(base_folder), "--data", str(chats), "--mode", "merged", "--no-head"]
     command += ["--rank", "2", "--batch-size", "2", "--anchors", "4", "--epochs", "0.6"]
-    kinds = {"with": ["--masks", "3"], "without": ["--masks", "3", "--no-sft-loss"], "plain": ["--masks", "0"]}
+    kinds = {"with": ["--masks", "3"], "without": ["--masks", "3", "--sft-weight", "0"], "plain": ["--masks", "0"]}
     for name, options in kinds.items():
         assert main([*command, "--output", str(tmp_path / name), *options]) == 0
     loaded = {name: load_checkpoint(tmp_path / name, dtype="float32", device="cpu") for name in kinds}
@@ -458,7 +470,7 @@ def test_wrong_settings_are_refused(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert main([*command, "--pause-after", "3"]) == 2
     assert "pause_after is for training by the clock: give minutes too" in capsys.readouterr().err
     refused = (
-        (["--no-sft-loss"], "no-sft-loss is for mode merged: a gated adapter leaves real tokens to the base"),
+        (["--sft-weight", "0"], "sft-weight is for mode merged: a gated adapter leaves real tokens to the base"),
         (["--masks", "0", "--no-head"], "masks must be >= 1, or 0 in mode merged with the SFT loss"),
         (["--masks", "0", "--mode", "merged"], "masks 0 is plain SFT, without a head or a block size"),
         (["--masks", "-1"], "masks must be >= 0, got -1"),
