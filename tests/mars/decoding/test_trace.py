@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -18,7 +19,7 @@ from mars.decoding.pair import Pair
 from mars.decoding.service import Service
 from mars.engine.window import Window
 from mars.records import ForwardPass, RowPass, Trace, from_json, to_json
-from mars.scripted import Diffusing, DiffusingRows, ReadingModel, ScriptedModel, ScriptedRows
+from mars.scripted import Diffusing, ReadingModel, ScriptedModel
 from tests.readers import STOP, clear, hasty
 
 VOCABULARY, MASK = 60, 59
@@ -53,47 +54,38 @@ CASES: dict[str, dict[str, Any]] = {
 }
 
 
-class Watched(ReadingModel):
-    """A scripted model that keeps every window and what it answered."""
+def watched(engine: Any, seen: Seen) -> Any:
+    """The engine, which keeps every window in `seen` and what it answered."""
+    opened = engine.open
 
-    def __init__(self, reader: Any, seen: Seen) -> None:
-        super().__init__(reader, vocab_size=VOCABULARY, mask_token_id=MASK, stop_token_ids=frozenset({STOP}))
-        self.seen = seen
+    def open_rows(*arguments: Any, **options: Any) -> Any:
+        rows = opened(*arguments, **options)
+        forward = rows.forward
 
-    def open(self, rows: int, capacity: int, *, use_cache: bool = True) -> ScriptedRows:
-        return WatchedRows(self, rows, capacity)
+        def keep(window: Window) -> torch.Tensor:
+            logits = forward(window)
+            seen.append((window, logits.clone()))
+            return logits
 
+        rows.forward = keep
+        return rows
 
-class WatchedRows(ScriptedRows):
-    def forward(self, window: Window) -> torch.Tensor:
-        logits = super().forward(window)
-        self._model.seen.append((window, logits.clone()))  # type: ignore[attr-defined]
-        return logits
-
-
-class WatchedDiffusion(Diffusing):
-    """The same of a scripted block-diffusion model."""
-
-    seen: Seen
-
-    def open(self, rows: int, capacity: int, *, use_cache: bool = True) -> DiffusingRows:
-        return WatchedBlocks(self, rows, capacity)
+    engine.open = open_rows
+    return engine
 
 
-class WatchedBlocks(DiffusingRows):
-    def forward(self, window: Window) -> torch.Tensor:
-        logits = super().forward(window)
-        self._engine.seen.append((window, logits.clone()))  # type: ignore[attr-defined]
-        return logits
+def reading(reader: Any) -> ReadingModel:
+    return ReadingModel(reader, vocab_size=VOCABULARY, mask_token_id=MASK, stop_token_ids=frozenset({STOP}))
 
 
-def decode(case: str, prompts: list[list[int]], *, trace: bool = True) -> tuple[list[ForwardPass], Seen]:
-    """The records of a case, and every window with the predictions of its pass."""
+@cache
+def decode(case: str, prompts: int = len(PROMPTS), *, trace: bool = True) -> tuple[list[ForwardPass], Seen]:
+    """The records of a case on the first prompts, and every window with the predictions of its pass."""
     name, seen = case.partition(",")[0], list[tuple[Window, torch.Tensor]]()
     settings = DecodingSettings(**{"block_size": 4, "max_new_tokens": 40, "threshold": 0.7, **CASES[case]})
-    engine: Any = Watched(clear, seen)
+    engine: Any = watched(reading(clear), seen)
     if decoders.TABLE[name].draft:
-        engine = Pair(engine, Watched(hasty, seen))
+        engine = Pair(engine, watched(reading(hasty), seen))
     if decoders.TABLE[name].needs == "diffusion":
         model = ScriptedModel(
             lambda _, position, masks: (ANSWER[min(position, len(ANSWER) - 1)], 0.95 - 0.15 * (position % 4)),
@@ -101,10 +93,9 @@ def decode(case: str, prompts: list[list[int]], *, trace: bool = True) -> tuple[
             stop_token_ids=frozenset({STOP}),
             mask_token_id=MASK,
         )
-        engine = WatchedDiffusion(model, block_size=4)
-        engine.seen = seen
+        engine = watched(Diffusing(model, block_size=4), seen)
     control = Control(settings.threshold, settings.score, trace=trace)
-    return list(DECODERS[name](engine, prompts, settings, control)), seen
+    return list(DECODERS[name](engine, PROMPTS[:prompts], settings, control)), seen
 
 
 def traces(record: ForwardPass) -> Iterator[tuple[RowPass, Trace]]:
@@ -129,7 +120,7 @@ def given(window: Window, place: int, trace: Trace) -> bool:
 
 @pytest.mark.parametrize("case", CASES)
 def test_columns_are_what_the_engine_was_given(case: str) -> None:
-    records, seen = decode(case, PROMPTS[:1])
+    records, seen = decode(case, 1)
     assert len(records) == len(seen) > 5
     for record, (window, logits) in zip(records, seen, strict=True):
         [(row, trace)] = traces(record)
@@ -151,7 +142,7 @@ def test_columns_are_what_the_engine_was_given(case: str) -> None:
 
 @pytest.mark.parametrize("case", CASES)
 def test_rows_of_a_pass_have_their_own_columns(case: str) -> None:
-    records, seen = decode(case, PROMPTS)
+    records, seen = decode(case)
     for record, (window, _) in zip(records, seen, strict=True):
         for _, trace in traces(record):
             assert any(given(window, place, trace) for place in range(window.rows))
@@ -162,7 +153,7 @@ def test_rows_of_a_pass_have_their_own_columns(case: str) -> None:
     ("case", "others"), [("prompt_lookup", set()), ("self_speculative, lookup", {"draft", "mask"})]
 )
 def test_copies_are_told_from_what_masks_proposed(case: str, others: set[str]) -> None:
-    records, _ = decode(case, PROMPTS[:1])
+    records, _ = decode(case, 1)
     reads = {read for record in records for _, trace in traces(record) for read in trace.reads}
     assert reads == {"clean", "copy", *others}
     sources = {proposal.source for record in records for proposal in record.rows[0].proposals}
@@ -171,7 +162,7 @@ def test_copies_are_told_from_what_masks_proposed(case: str, others: set[str]) -
 
 def test_rows_of_several_methods_that_share_a_pass() -> None:
     seen: Seen = []
-    service = Service(Watched(clear, seen))
+    service = Service(watched(reading(clear), seen))
     asked: dict[str, dict[str, Any]] = {
         "autoregressive": {},
         "sliding_window": {},
@@ -197,7 +188,7 @@ def met(score: float, row: RowPass, name: str) -> bool:
 
 @pytest.mark.parametrize("case", CASES)
 def test_reasons_agree_with_the_rule_of_acceptance(case: str) -> None:
-    records, _ = decode(case, PROMPTS)
+    records, _ = decode(case)
     score = CASES[case].get("score", "probability")
     found = set()
     for record in records:
@@ -258,7 +249,7 @@ EXPECTED: dict[str, set[str]] = {
 @pytest.mark.parametrize("case", CASES)
 def test_kept_proposals_are_the_drafts_that_follow(case: str) -> None:
     """Of block diffusion none is kept, but what is filled stays."""
-    records, _ = decode(case, PROMPTS[:1])
+    records, _ = decode(case, 1)
     for record, after in pairwise(records):
         [(row, trace)], [(_, then)] = traces(record), traces(after)
         kept = [one.token_id for one, why in zip(row.proposals, trace.reasons, strict=True) if why == "kept"]
@@ -269,17 +260,11 @@ def test_kept_proposals_are_the_drafts_that_follow(case: str) -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_trace_that_is_asked_for_changes_nothing(case: str) -> None:
-    plain, _ = decode(case, PROMPTS, trace=False)
-    records, _ = decode(case, PROMPTS)
+def test_a_trace_changes_nothing_and_is_read_again(case: str) -> None:
+    (plain, _), (records, _) = decode(case, trace=False), decode(case)
+    assert [from_json(to_json(record)) for record in records] == records
     bare = [replace(one, seconds=0.0, rows=tuple(replace(row, trace=None) for row in one.rows)) for one in records]
     assert bare == [replace(one, seconds=0.0) for one in plain]
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_traces_are_written_and_read(case: str) -> None:
-    records, _ = decode(case, PROMPTS[:1])
-    assert [from_json(to_json(record)) for record in records] == records
 
 
 def test_every_decoder_has_a_case() -> None:
