@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -24,15 +25,14 @@ def written(tmp_path: Path, *lines: Any) -> Path:
     return file
 
 
-@pytest.mark.parametrize("between", ["", "\n", "\r", "\n \n"])
-@pytest.mark.parametrize("inside", ["", "\u2028", "\u2029", "\x85", "\x0c"])
-@pytest.mark.parametrize("mark", ["", "\ufeff"])
-def test_two_conversations_come_from_each_file(tmp_path: Path, between: str, inside: str, mark: str) -> None:
-    line = json.dumps({"messages": [USER, {"role": "assistant", "content": f"one{inside}two"}]}, ensure_ascii=False)
+def test_two_conversations_come_from_each_file(tmp_path: Path) -> None:
     file = tmp_path / "chats.jsonl"
-    file.write_bytes(f"{mark}{line}{between}\n{line}\n".encode())
-    chats = list(read_chats(file))
-    assert [chat.messages[1]["content"] for chat in chats] == [f"one{inside}two"] * 2
+    insides = ("", "\u2028", "\u2029", "\x85", "\x0c")
+    for between, inside, mark in product(("", "\n", "\r", "\n \n"), insides, ("", "\ufeff")):
+        turn = {"role": "assistant", "content": f"one{inside}two"}
+        line = json.dumps({"messages": [USER, turn]}, ensure_ascii=False)
+        file.write_bytes(f"{mark}{line}{between}\n{line}\n".encode())
+        assert [chat.messages[1] for chat in read_chats(file)] == [turn] * 2
 
 
 def test_parts_that_are_text_are_joined(tmp_path: Path) -> None:

@@ -40,9 +40,9 @@ def test_solutions_in_python_pass_when_run() -> None:
 
 
 @pytest.mark.parametrize("task", TASKS)
-@pytest.mark.parametrize("text", ["", "no idea", "####", "Answer:", "\ud800", "[" * 5000, "def f(:", "answer is (E)"])
-def test_other_texts_are_wrong(task: str, text: str) -> None:
-    assert not TASKS[task].check(sample(task, 3), text)
+def test_other_texts_are_wrong(task: str) -> None:
+    for text in ("", "no idea", "####", "Answer:", "\ud800", "[" * 5000, "def f(:", "answer is (E)"):
+        assert not TASKS[task].check(sample(task, 3), text)
 
 
 @pytest.mark.parametrize("task", CHEAP)

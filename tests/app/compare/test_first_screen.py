@@ -31,34 +31,22 @@ SHORT = "?limit=64"  # tokens, at reading pace
 SIZE = "node => parseFloat(getComputedStyle(node).fontSize)"
 
 
-def finish(tab: Page) -> None:
-    tab.wait_for_selector("#stage [data-state=done]")
+def begin_high(tab: Page) -> None:
+    assert len(tab.evaluate(FIRST_TOKENS)) == 3
+    assert max(tab.evaluate(FIRST_TOKENS)) <= 260
+    assert min(tab.evaluate(LINES)) >= 10
 
 
-def test_before_and_after_a_run_three_texts_begin_high_on_the_first_screen(two_pairs: Any, visit: Visit) -> None:
+def test_texts_begin_high_and_a_run_moves_nothing(two_pairs: Any, visit: Visit) -> None:
     two_pairs.ready.touch()
     tab = visit(two_pairs.url + SHORT, settings=False)
     tab.wait_for_selector(".lens-recorded .lens-token", state="attached")
     assert tab.inner_text(".lens-caption-said") == "Each colour band came out of one forward pass"
     assert tab.inner_text(".lens-parting").startswith("Recorded run of SmolLM2 135M")
-    assert len(tab.evaluate(FIRST_TOKENS)) == 3
-    assert max(tab.evaluate(FIRST_TOKENS)) <= 260
-    assert min(tab.evaluate(LINES)) >= 10
+    begin_high(tab)
     tab.click("#run")
     tab.wait_for_selector("[data-lane=a] .lens-token")
     assert tab.locator(".lens-recorded").count() == 0
-    finish(tab)
-    assert len(tab.evaluate(FIRST_TOKENS)) == 3
-    assert max(tab.evaluate(FIRST_TOKENS)) <= 260
-    assert min(tab.evaluate(LINES)) >= 10
-    assert tab.evaluate("scrollY") == 0
-
-
-def test_nothing_moves_when_a_run_ends(two_pairs: Any, visit: Visit) -> None:
-    two_pairs.ready.touch()
-    tab = visit(two_pairs.url + SHORT, settings=False)
-    tab.click("#run")
-    tab.wait_for_selector("[data-lane=a] .lens-token")
     tab.evaluate(f"""() => {{
         const places = {PLACES};
         const stage = document.querySelector('.lens-stage');
@@ -69,7 +57,7 @@ def test_nothing_moves_when_a_run_ends(two_pairs: Any, visit: Visit) -> None:
         const texts = new MutationObserver(() => {{ last = places(); }});
         document.querySelectorAll('.lens-text').forEach(text => texts.observe(text, {{ childList: true }}));
     }}""")
-    finish(tab)
+    tab.wait_for_selector("#stage [data-state=done]")
     tab.wait_for_selector("#run:enabled")
     tab.wait_for_timeout(400)  # until the charts are drawn
     before, at_end = tab.evaluate("window.ended")
@@ -77,6 +65,8 @@ def test_nothing_moves_when_a_run_ends(two_pairs: Any, visit: Visit) -> None:
     scrolled, *lanes = at_end
     known = [lane[: len(places)] for lane, places in zip(lanes, before[1:], strict=True)]
     assert [scrolled, *known] == before  # the last picture may bring the last tokens
+    begin_high(tab)
+    assert tab.evaluate("scrollY") == 0
 
 
 @pytest.mark.parametrize(("width", "height", "lanes", "highest"), [(390, 844, 1, 530), (1440, 900, 3, 260)])

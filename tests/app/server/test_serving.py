@@ -41,9 +41,8 @@ def test_health_answers_with_names_only(served: Any) -> None:
     assert "/" not in json.dumps(found.json())
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
+def test_no_file_can_be_read_by_any_path(served: Any) -> None:
+    for path in (
         "/gradio_api/file=/etc/passwd",
         "/gradio_api/file=../../../../etc/passwd",
         "/gradio_api/file=https://example.org/",
@@ -54,14 +53,13 @@ def test_health_answers_with_names_only(served: Any) -> None:
         "/svelte//etc/passwd",
         "/theme.css/../../etc/passwd",
         "/config?deep_link=../../../etc/passwd",
-    ],
-)
-def test_no_file_can_be_read_by_any_path(served: Any, path: str) -> None:
-    found = get(served, path)
-    assert "root:x:" not in found.text
-    assert "from app" not in found.text
-    assert "import " not in found.text or path.startswith("/config")  # Learn shows mars/reference.py
-    assert found.status_code in (403, 404) or path.startswith("/config")
+    ):
+        found = get(served, path)
+        assert "root:x:" not in found.text
+        assert "from app" not in found.text
+        configuration = path.startswith("/config")
+        assert configuration or "import " not in found.text  # Learn shows mars/reference.py
+        assert configuration or found.status_code in (403, 404)
 
 
 def test_a_file_cannot_be_uploaded(served: Any) -> None:

@@ -97,7 +97,7 @@ def random_row(engine: ReadingModel, number: int, chance: random.Random) -> Row:
 
 @pytest.mark.parametrize("beside", [False, True])
 @pytest.mark.parametrize("static", [False, True])
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(5))
 def test_rows_that_join_and_leave_write_the_same(
     seed: int, static: bool, beside: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

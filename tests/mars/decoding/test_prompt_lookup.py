@@ -72,7 +72,7 @@ def by_the_rules(engine: ReadingModel, prompt: list[int], most: int, limit: int)
     return found
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(0, 12, 3))
 @pytest.mark.parametrize("most", [1, 4, 12])
 def test_passes_follow_the_rule(seed: int, most: int) -> None:
     prompt = REPEATS[: 3 + seed]

@@ -266,23 +266,6 @@ def test_the_text_is_the_targets_own(
     assert all(part.accepted >= 1 for record in records for part in record.rows if record.phase == "verify")
 
 
-@settings(max_examples=60, deadline=None)
-@given(
-    seed=st.integers(0, 10**6),
-    prompts=prompts_of_tests,
-    options=options_of_tests,
-    draft_masks=st.booleans(),
-    continuation=st.booleans(),
-)
-def test_company_changes_no_row(
-    seed: int, prompts: list[list[int]], options: DecodingSettings, draft_masks: bool, continuation: bool
-) -> None:
-    options = replace(options, continuation=continuation)
-    together = run(pair_of(seed, draft_masks=draft_masks), prompts, options)
-    for row, prompt in enumerate(prompts):
-        assert parts(together, row) == parts(run(pair_of(seed, draft_masks=draft_masks), [prompt], options), 0)
-
-
 def by_the_rules(
     target: Reader, draft: Reader, draft_masks: bool, prompt: list[int], options: DecodingSettings
 ) -> list[tuple[str, int, list[int], int]]:
