@@ -25,13 +25,11 @@ COUNTED = GAINING | {"denoise"}
 class Count:
     """Counts of a text: accepted tokens (end of sequence included), the row passes it took, the seconds.
 
-    `draft_passes` are row passes of a draft model, which `passes` leaves out. `acceptance_lengths` says how many row
-    passes accepted 1, 2, … tokens.
+    `passes` leaves those of a draft model out. `acceptance_lengths` says how many row passes accepted 1, 2, … tokens.
     """
 
     tokens: int = 0
     passes: int = 0
-    draft_passes: int = 0
     seconds: float = 0.0
     acceptance_lengths: Counter[int] = field(default_factory=Counter)
 
@@ -48,7 +46,6 @@ class Count:
     def _take(self, phase: str, accepted: int) -> None:
         self.tokens += accepted
         self.passes += phase in COUNTED
-        self.draft_passes += phase == "draft"
         if accepted:
             self.acceptance_lengths[accepted] += 1
 
@@ -64,8 +61,7 @@ class RowCount(Count):
 class Tally(Count):
     """All rows together, and each in `rows`.
 
-    `passes` and `draft_passes` count row passes, `query_tokens` the positions forwarded; `seconds` is the sum over
-    records.
+    `passes` counts row passes, `query_tokens` the positions forwarded; `seconds` is the sum over records.
     """
 
     rows: dict[int, RowCount] = field(default_factory=dict)

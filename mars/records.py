@@ -6,13 +6,12 @@ No torch here: saved runs are read, drawn and measured without it.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, FailFast, Field
 
-from mars.schema import Strict, checked, parse, prefixing_errors
+from mars.schema import Strict, checked, parse
 
 Source = Literal["clean", "mask", "draft", "copy", "random"]
 Reads = Literal["clean", "mask", "draft", "copy", "random", "absent"]
@@ -226,15 +225,3 @@ def from_object(data: Any) -> ForwardPass:
     """
     record: ForwardPass = checked(ForwardPass, data, "record")
     return record
-
-
-def read_jsonl(lines: Iterable[str]) -> Iterator[ForwardPass]:
-    """Records of a file written one JSON object a line; blank lines are skipped.
-
-    Raises:
-        ValueError: names the line and the field at fault.
-    """
-    for number, line in enumerate(lines, start=1):
-        if line.strip():
-            with prefixing_errors(f"line {number}: "):
-                yield from_json(line)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 import logging
-import math
 import socket
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from mars.serve.guard import Keys
 
 BAD_INPUT, CANNOT_SERVE = 2, 1
-POLICIES = ("exact", "knob", "none")
+POLICIES = ("exact", "knob")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -125,7 +124,7 @@ def _add_policy(command: argparse.ArgumentParser) -> None:
         default="exact",
         choices=POLICIES,
         help="what changes with the load: what exact decoding spends on drafts (exact, the default: texts never "
-        "change), or beside it the threshold of requests that leave it open (knob); none is an old name of exact",
+        "change), or beside it the threshold of requests that leave it open (knob)",
     )
     add(
         "--thresholds",
@@ -134,8 +133,6 @@ def _add_policy(command: argparse.ArgumentParser) -> None:
         metavar="T,T,…",
         help="values of τ, descending, that the policy knob takes one after the other while requests wait, and back",
     )
-    for name in ("--tpot", "--accuracy-budget", "--runs"):
-        add(name, type=_gone, help=argparse.SUPPRESS)
 
 
 def _add_cluster(command: argparse.ArgumentParser) -> None:
@@ -148,8 +145,8 @@ def _add_cluster(command: argparse.ArgumentParser) -> None:
 def _add_limits(command: argparse.ArgumentParser) -> None:
     add, usual = command.add_argument, Limits()
 
-    def limit(name: str, kind: Callable[[str], float], default: float, about: str, metavar: str = "N") -> None:
-        add(name, type=kind, default=default, metavar=metavar, help=f"{about} (default: {default:n})")
+    def limit(name: str, lowest: int, highest: int, default: int, about: str) -> None:
+        add(name, type=whole(lowest, highest), default=default, metavar="N", help=f"{about} (default: {default:n})")
 
     add("--host", default="127.0.0.1", help="address to bind to (default: this machine only)")
     add("--port", type=whole(0, 65535), default=8000, help="port to serve on (default: 8000)")
@@ -157,14 +154,11 @@ def _add_limits(command: argparse.ArgumentParser) -> None:
     named = ("another name by which it may be called, where no key is asked for", "pages that may ask it, * for all")
     for name, metavar, about in (("--allowed-host", "NAME", named[0]), ("--allow-origin", "ORIGIN", named[1])):
         add(name, action="append", default=[], metavar=metavar, help=f"{about} (may be given several times)")
-    limit("--places", whole(1, 256), PLACES, "requests decoded at once")
-    limit("--queue-size", whole(0, 10_000), QUEUE, "requests that wait")
-    limit("--connections", whole(1, 10_000), usual.connections, "requests at once")
+    limit("--places", 1, 256, PLACES, "requests decoded at once")
+    limit("--queue-size", 0, 10_000, QUEUE, "requests that wait")
+    limit("--connections", 1, 10_000, usual.connections, "requests at once")
     add("--context", type=whole(16, 1_000_000), metavar="N", help="tokens of prompt and answer (default: up to 4096)")
-    limit("--max-new-tokens-limit", whole(1, 1_000_000), usual.new_tokens, "longest answer")
-    limit("--body-limit", whole(1024, 2**30), usual.body_bytes, "largest request", "BYTES")
-    limit("--body-seconds", _seconds, usual.body_seconds, "for a request to arrive", "S")
-    limit("--send-seconds", _seconds, usual.send_seconds, "for a client to read what is sent", "S")
+    limit("--max-new-tokens-limit", 1, 1_000_000, usual.new_tokens, "longest answer")
     add("--grace", type=whole(0, 86_400), metavar="S", help="for running requests at the end (default: no limit)")
 
 
@@ -189,20 +183,6 @@ def _thresholds(text: str) -> tuple[float, ...]:
         return tuple(float(part) for part in text.split(","))
     except ValueError:
         raise argparse.ArgumentTypeError(f"must be numbers with commas between them, got {text!r}") from None
-
-
-def _gone(_: str) -> None:
-    raise argparse.ArgumentTypeError("is no longer an option: --policy knob goes along --thresholds")
-
-
-def _seconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 < value <= 3600:
-        raise argparse.ArgumentTypeError(f"must be a number of seconds above 0 and at most 3600, got {text!r}")
-    return value
 
 
 if __name__ == "__main__":

@@ -42,13 +42,7 @@ def application(options: argparse.Namespace, keys: Keys | None = None) -> tuple[
     if options.threads:
         torch.set_num_threads(options.threads)
     checkpoint = load_source(options.checkpoint, options)
-    limits = Limits(
-        body_bytes=options.body_limit,
-        body_seconds=options.body_seconds,
-        send_seconds=options.send_seconds,
-        connections=options.connections,
-        new_tokens=options.max_new_tokens_limit,
-    )
+    limits = Limits(connections=options.connections, new_tokens=options.max_new_tokens_limit)
     metrics = Metrics()
     policy, loose = _policy(options, checkpoint)
     service = AsyncService(

@@ -22,7 +22,7 @@ from app.scheduling import Limits
 from app.tabs.address import DeepLink
 from app.tabs.compare import Tab
 from app.tradeoffs.card import settings_of
-from mars.records import from_object, read_jsonl
+from mars.records import from_json, from_object
 from mars.records import to_json as record_to_json
 
 HERE = Path(__file__).parents[1] / "golden"
@@ -77,7 +77,7 @@ def test_an_api_answer_has_all_it_had(make_runner: Callable[..., Any]) -> None:
 
 def test_records_of_the_command_line_are_read() -> None:
     lines = (HERE / "records.jsonl").read_text(encoding="utf-8").splitlines()
-    records = list(read_jsonl(lines))
+    records = [from_json(line) for line in lines]
     assert same([json.loads(record_to_json(record)) for record in records], list(map(json.loads, lines)))
     assert sum(record.rows[0].accepted for record in records) > 0
 

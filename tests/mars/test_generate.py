@@ -22,7 +22,7 @@ from mars.control import Control
 from mars.decoding import DECODERS
 from mars.generate import COLOURS, RESET, Painter, main
 from mars.metrics import output_ids
-from mars.records import ForwardPass, Proposal, RowPass, read_jsonl
+from mars.records import ForwardPass, Proposal, RowPass, from_json
 from mars.text import printable
 from tests.forked import LIMIT, forked
 
@@ -51,7 +51,7 @@ def test_text_records_and_summary(
     assert main([*options, "--decoder", "sliding_window", "--threshold", "0.3", "--records", str(path)]) == 0
     out, err = capsys.readouterr()
     with path.open(encoding="utf-8") as file:
-        records = list(read_jsonl(file))
+        records = [from_json(line) for line in file]
     ids = output_ids(records)
     assert whole(out) == whole(tiny.decode(ids)) + "\n"
     assert len(records[1].rows[0].proposals) == 4, "the block size is the checkpoint's"
@@ -77,7 +77,7 @@ def test_every_decoder_is_reached(
     draft = ["--draft", str(tiny_folder)] if decoder == "speculative" else []
     assert main([*options, "--decoder", decoder, "--records", str(path), "--trace", *draft]) == 0
     with path.open(encoding="utf-8") as file:
-        records = list(read_jsonl(file))
+        records = [from_json(line) for line in file]
     phases = [record.phase for record in records]
     assert all(row.trace is not None for record in records for row in record.rows)
     passes = sum(phase in ("decode", "verify", "denoise") for phase in phases)
@@ -147,7 +147,7 @@ def test_options(options: list[str], extra: list[str], proposals: int, tmp_path:
     path = tmp_path / "run.jsonl"
     assert main([*options, "--decoder", "sliding_window", "--records", str(path), *extra]) == 0
     with path.open(encoding="utf-8") as file:
-        assert len(list(read_jsonl(file))[1].rows[0].proposals) == proposals
+        assert len([from_json(line) for line in file][1].rows[0].proposals) == proposals
 
 
 @pytest.mark.parametrize(

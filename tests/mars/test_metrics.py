@@ -39,7 +39,6 @@ def test_overall() -> None:
     assert tally.tokens_per_forward == 7 / 4
     assert tally.tokens_per_second == 3.5
     assert tally.acceptance_lengths == {3: 1, 1: 2, 2: 1}
-    assert tally.draft_passes == 1
 
 
 def test_rows_count_the_passes_they_took_part_in() -> None:
@@ -50,14 +49,9 @@ def test_rows_count_the_passes_they_took_part_in() -> None:
     assert rows[0].tokens_per_second == 3.0
 
 
-def test_draft_passes_are_counted_apart() -> None:
-    rows = Tally.of(RECORDS).rows
-    assert (rows[0].draft_passes, rows[1].draft_passes) == (1, 0)
-
-
 def test_passes_that_leave_masks_count_and_those_of_others_do_not() -> None:
     tally = Tally.of(DENOISED)
-    assert (tally.tokens, tally.passes, tally.draft_passes, tally.tokens_per_forward) == (4, 3, 0, 4 / 3)
+    assert (tally.tokens, tally.passes, tally.tokens_per_forward) == (4, 3, 4 / 3)
     assert (tally.rows[0].passes, tally.rows[1].passes) == (2, 1)
     assert tally.acceptance_lengths == {2: 2}
 

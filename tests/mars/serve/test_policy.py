@@ -72,15 +72,8 @@ def test_options_that_make_no_sense_are_refused(
     assert says in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("option", ["--tpot", "--accuracy-budget", "--runs"])
-def test_options_of_before_say_what_replaces_them(option: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        parser().parse_args(["--checkpoint", CHECKPOINT, option, "1"])
-    assert "is no longer an option: --policy knob goes along --thresholds" in capsys.readouterr().err
-
-
 def test_the_policies_begin_without_a_threshold() -> None:
-    for arguments in ([], ["--policy", "none"], ["--policy", "knob", "--thresholds", "0.9,0.8"]):
+    for arguments in ([], ["--policy", "knob", "--thresholds", "0.9,0.8"]):
         app, _ = application(parser().parse_args(["--checkpoint", CHECKPOINT, *arguments]))
         [text] = [line for line in _metrics(app).splitlines() if line.startswith("mars_threshold{")]
         assert text == 'mars_threshold{model="mars-b8"} 1.0'

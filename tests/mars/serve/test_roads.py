@@ -15,7 +15,7 @@ from app.runs.run import Turn
 from mars.checkpoint import load_checkpoint
 from mars.config import DecodingSettings
 from mars.generate import main
-from mars.records import read_jsonl
+from mars.records import from_json
 from mars.serve import remote
 from mars.training.adapter_run import read_data
 from mars.training.data import encode_example, read_chats
@@ -137,7 +137,7 @@ def written(folder: Path, prompt: str, tmp_path: Path) -> list[int]:
     words = ["--checkpoint", str(folder), "--prompt", prompt, "--max-new-tokens", "1", "--decoder", "autoregressive"]
     assert main([*words, "--records", str(file), "--trace"]) == 0
     with file.open(encoding="utf-8") as lines:
-        traces = [record.rows[0].trace for record in read_jsonl(lines)]
+        traces = [from_json(line).rows[0].trace for line in lines]
     return [token_id for trace in traces if trace for token_id in trace.ids]
 
 

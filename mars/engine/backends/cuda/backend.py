@@ -2,35 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from functools import cached_property
 
 import torch
 
 from mars.engine.attention import attention
-from mars.engine.backend import Weights
 from mars.engine.backends.cuda.kernels import Kernels
 from mars.engine.backends.torch_backend import TorchBackend, TorchSteps
-from mars.engine.gated import Gate, Pairs
 from mars.engine.linear import Linear
-from mars.engine.memory import Access
-from mars.engine.window import Window
 
 
 class CudaSteps(TorchSteps):
     """A pass in which what ends a residual branch is added by the next norm."""
 
-    def __init__(
-        self,
-        weights: Weights,
-        pairs: Sequence[Sequence[Pairs | None]],
-        hidden: torch.Tensor,
-        gate: Gate | None,
-        window: Window,
-        access: Access,
-    ):
-        super().__init__(weights, pairs, hidden, gate, window, access)
-        self._added: torch.Tensor | None = None
-        self._kernels = Kernels(weights.heads, weights.shared, weights.size, weights.epsilon)
+    _added: torch.Tensor | None = None
+
+    @cached_property
+    def _kernels(self) -> Kernels:
+        weights = self.weights
+        return Kernels(weights.heads, weights.shared, weights.size, weights.epsilon)
 
     def walk(self) -> torch.Tensor | None:
         with torch.cuda.device_of(self.hidden):
