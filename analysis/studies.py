@@ -23,6 +23,8 @@ _LENIENT = ",".join(
     for score, thresholds in (("", (0.5, 0.3, 0.15)), ("/margin", (0.3, 0.1, 0.03)), ("/entropy", (2, 3, 4)))
     for threshold in thresholds
 )
+PAIR, PAIR_AR = "assets/adapters/smollm2-135m-mars", "assets/adapters/smollm2-135m-sft"
+_OWN = "--task chat --questions assets/benchmarks/own/question.jsonl --limit 9 --max-new-tokens 96"
 _VERIFIABLE = "--task verifiable --dtype bfloat16 --max-new-tokens 128 --batch-size 32"
 _SPEC_BENCH = "assets/benchmarks/spec_bench/question.jsonl"
 _AGREE = f"agree --checkpoint {ADAPTER} --against {BASE} --max-new-tokens 128"
@@ -73,11 +75,42 @@ def _ifeval(options: str, checkpoint: str = ADAPTER, baseline: str = f" --baseli
     return f"python -m analysis ifeval --checkpoint {checkpoint}{baseline} {options} --runs {{runs}}"
 
 
-def _spec_bench(options: str) -> str:
-    return f"python -m analysis spec-bench --checkpoint {ADAPTER} --baseline {BASE} {options} --runs {{runs}}"
+def _spec_bench(options: str, checkpoint: str = ADAPTER, baseline: str = BASE) -> str:
+    return f"python -m analysis spec-bench --checkpoint {checkpoint} --baseline {baseline} {options} --runs {{runs}}"
 
 
 _ALL = (
+    Study(
+        "pair",
+        "the pair of the page on 1,200 problems of six families: AR, each τ; and on the clock, one at a time",
+        _sweep("pair"),
+        0.5,
+        figures=("frontier", "families", "equal_accuracy"),
+    ),
+    Study(
+        "pair-ifeval",
+        "the pair of the page on all prompts: AR, one-token mode, two τ",
+        _ifeval(
+            "--dtype bfloat16 --max-new-tokens 256 --batch-size 48 --decoders "
+            "autoregressive,sliding_window@none,sliding_window@0.95,sliding_window@0.8",
+            PAIR,
+            f" --baseline {PAIR_AR}",
+        ),
+        0.4,
+        figures=("frontier",),
+    ),
+    Study(
+        "pair-chat",
+        "the pair of the page on 81 ordinary questions, on the clock, and how far one-token mode agrees",
+        _spec_bench(
+            f"{_OWN} --dtype bfloat16 --decoders autoregressive,sliding_window@none,{_THRESHOLDS},"
+            "self_speculative/tree,self_speculative/lookup",
+            PAIR,
+            PAIR_AR,
+        ),
+        0.3,
+        figures=("frontier",),
+    ),
     Study("smoke", "a few settings of the shipped models", _sweep("smoke"), 0.05, machine=_CORES, claims=(9,)),
     Study(
         "ablation-models",

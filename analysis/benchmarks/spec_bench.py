@@ -62,10 +62,10 @@ def read_questions(path: Path = QUESTIONS, limit: int | None = None) -> list[Que
     return kept
 
 
-def question_set(questions: Sequence[Question], limit: int | None) -> FileQuestions:
+def question_set(questions: Sequence[Question], limit: int | None, task: str = TASK) -> FileQuestions:
     """These as what a run is asked; nobody judges the answers."""
     return FileQuestions(
-        task=TASK,
+        task=task,
         turns={question.number: question.turns for question in questions},
         described={"task_hash": fingerprint(questions), "limit": limit, "checked_by": None},
     )

@@ -223,7 +223,7 @@ def _jobs(
             key=key,
             questions=questions,
             chunk=chunk,
-            turns=task != "spec_bench",  # its figures are over questions
+            turns=questions.fields.get("judged", True),  # the figures of others are over questions
             origin=training_of(checkpoint),
         )
     return found

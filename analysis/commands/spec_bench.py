@@ -26,20 +26,23 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_lane_options(parser, decoders=decoders, max_new_tokens=256, runs="runs/spec-bench")
     add = parser.add_argument
     add("--questions", type=Path, default=QUESTIONS, metavar="FILE", help=f"default: {QUESTIONS}")
+    add("--task", default=TASK, metavar="NAME", help="a name of your own for other questions")
     add("--limit", type=int, metavar="N", help="only the first N questions of each of the 13 categories")
     add("--batch", type=int, default=1, metavar="B", help="questions that decode at once (default: 1)")
 
 
 def run(options: argparse.Namespace) -> None:
     """Ask, print a table for each decoder and put the runs into the store; nobody judges the answers."""
+    if (options.task == TASK) != (options.questions == QUESTIONS):
+        raise ValueError(f"task must be a name of your own for other questions than {QUESTIONS}, got {options.task!r}")
     questions = read_questions(options.questions, options.limit)
     measured = measure(
         options,
-        question_set(questions, options.limit),
+        question_set(questions, options.limit, options.task),
         batch_size=options.batch,
         chunk=max(options.batch, 1),
         timed=True,
-        task=TASK,
+        task=options.task,
         with_baseline=True,
     )
     found = {

@@ -32,7 +32,12 @@ MEASURES = {
 }
 """The text under the pointer for each measure: words, factor, number of digits, unit."""
 
-_BENCHMARKS = {"ifeval": "IFEval", "spec_bench": "Spec-Bench", "verifiable": "verifiable instructions"}
+_BENCHMARKS = {
+    "ifeval": "IFEval",
+    "spec_bench": "Spec-Bench",
+    "chat": "ordinary questions",
+    "verifiable": "verifiable instructions",
+}
 _ALWAYS = {"cache_block_size", "draft_tokens", "layout"}
 """The settings that are named even at their defaults, where a decoder reads them."""
 _DRAFTS = {"lookup": "masks and copies", "auto": "masks or copies", "copy": "copies"}

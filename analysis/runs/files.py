@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from filelock import FileLock
 
 from analysis.runs.schema import SCHEMA, check_entry
-from analysis.runs.tables import PROPOSALS, ROWS, RUN, TURN, check_proposals, check_rows, frame_of
+from analysis.runs.tables import ALL, OPTIONAL, PROPOSALS, RUN, check_proposals, check_rows, frame_of
 
 _ENTRIES = b"runs"
 _PROPOSALS_END = ".proposals.parquet"
@@ -61,7 +61,7 @@ def read_rows(path: Path) -> dict[str, pd.DataFrame]:
     Raises:
         ValueError: the file is damaged, or a column is missing or of another type.
     """
-    return _by_run(path, ROWS.append(TURN))
+    return _by_run(path, ALL)
 
 
 def read_proposals(path: Path) -> dict[str, pd.DataFrame]:
@@ -85,7 +85,8 @@ def write_run(
         ValueError: a field or column at fault, or a study that cannot be read; the store is then unchanged.
     """
     check_entry(entry, "entry.")
-    table = _table(rows, ROWS.append(TURN) if TURN.name in rows else ROWS, entry["id"])
+    own = pa.schema([column for column in ALL if column.name in rows or column.name not in OPTIONAL])
+    table = _table(rows, own, entry["id"])
     checked = check_rows(frame_of(table, table.schema), entry)
     kept = None if proposals is None else _table(proposals, PROPOSALS, entry["id"])
     if kept is not None:
@@ -129,7 +130,7 @@ def _write_study(path: Path, entries: list[Any], more: pa.Table | None = None, k
     new = set(more.column(RUN.name).unique().to_pylist()) if more is not None else set()
     stay = {run["id"] for run in entries if isinstance(run, dict)} - new
     ordered = sorted(entries, key=lambda run: str(run.get("id")) if isinstance(run, dict) else "")
-    tables = {path: (ROWS.append(TURN), more), _proposals_path(path): (PROPOSALS, kept)}
+    tables = {path: (ALL, more), _proposals_path(path): (PROPOSALS, kept)}
     for place, (schema, added) in reversed(tables.items()):  # the entries last: they say what is there
         parts = [_read(place)] if place.is_file() else []
         parts = [part.filter(pc.is_in(part.column(RUN.name), pa.array(sorted(stay), pa.string()))) for part in parts]

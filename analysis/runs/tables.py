@@ -26,18 +26,22 @@ ROWS = pa.schema(
 )
 TURN = pa.field("turn", pa.int64())
 """A further column of timed runs: rows of one number were decoded between two turns of other runs."""
+AGREEING = pa.field("agreeing", pa.int64())
+"""A further column where nobody judged the answers: tokens that one-token mode writes behind the same prefix."""
+OPTIONAL = (TURN.name, AGREEING.name)
+ALL = pa.schema([*ROWS, TURN, AGREEING])
 PROPOSALS = pa.schema(
     {"task": pa.string(), "number": pa.int64(), "depth": pa.int8(), "score": pa.float32(), "agrees": pa.bool_()}
 )
 
 
 def frame_of(table: pa.Table, schema: pa.Schema) -> pd.DataFrame:
-    """These columns as a frame; the turn may be missing.
+    """These columns as a frame; optional ones may be missing.
 
     Raises:
         ValueError: a column is missing, of another type, or has empty values.
     """
-    names = [name for name in schema.names if name != TURN.name or name in table.schema.names]
+    names = [name for name in schema.names if name not in OPTIONAL or name in table.schema.names]
     for name in names:
         found = table.schema.get_all_field_indices(name)
         if len(found) != 1:
@@ -47,27 +51,26 @@ def frame_of(table: pa.Table, schema: pa.Schema) -> pd.DataFrame:
             raise ValueError(f"column {name} must be {wanted}, got {kind}")
         column = table.column(name)
         within = pa.types.is_list(kind) and column.combine_chunks().flatten().null_count
-        if name != TURN.name and (column.null_count or within):
+        if name not in OPTIONAL and (column.null_count or within):
             raise ValueError(f"column {name} must hold no empty values")
     return table.select(names).to_pandas(use_threads=False)  # small, and cores may be busy
 
 
 def check_rows(frame: pd.DataFrame, entry: Mapping[str, Any]) -> pd.DataFrame:
-    """The rows of a run, without the turn if it has none.
+    """The rows of a run, without the optional columns that it has not.
 
     Raises:
         ValueError: a column holds what it may not, or problems are missing.
     """
-    if TURN.name in frame:
-        turns = frame[TURN.name]
-        if turns.isna().all():
-            frame = frame.drop(columns=TURN.name)
-        elif turns.isna().any():
-            raise ValueError("column turn must hold no empty values")
-        else:
-            frame = frame.astype({TURN.name: "int64"})
+    for name in OPTIONAL:
+        if name in frame and frame[name].isna().all():
+            frame = frame.drop(columns=name)
+        elif name in frame and frame[name].isna().any():
+            raise ValueError(f"column {name} must hold no empty values")
+        elif name in frame:
+            frame = frame.astype({name: "int64"})
     frame = frame.astype({"seconds": "float64"})  # sums of many
-    for name in ("number", "tokens", "passes", "seconds", TURN.name):
+    for name in ("number", "tokens", "passes", "seconds", *OPTIONAL):
         if name in frame:
             _check_numbers(frame[name])
     if wrong := set(frame["finish_reason"]) - {"stop", "length"}:

@@ -8,6 +8,7 @@ from functools import cache
 from itertools import chain, product, zip_longest
 from typing import Any
 
+from analysis.benchmarks.agreement import gaps_of
 from analysis.benchmarks.questions import Families, QuestionSet
 from analysis.decoding.answers import Answer, answers
 from analysis.runs.schema import run_id
@@ -200,12 +201,16 @@ def _words(decoder: str, settings: DecodingSettings) -> str:
 def decode_chunk(checkpoint: Checkpoint, job: Job, places: Sequence[int]) -> Chunk:
     """Ask these questions, turn by turn, each prompt with the decoder's own earlier answers, and judge the answers.
 
+    Where nobody judges, the model reads them again: how many of their tokens does one-token mode write?
+
     Raises:
         ValueError: the decoder cannot run this checkpoint, or a prompt does not fit its context.
     """
     asked = [job.questions.question(place) for place in places]
     said: list[list[dict[str, str]]] = [[] for _ in asked]
     found: list[list[Answer]] = [[] for _ in asked]
+    agreeing = [0 for _ in asked]
+    judged = job.setting.get("judged", True)
     decoder, batch_size = job.setting["decoder"], job.setting["batch_size"]
     for turn in range(max(len(question.turns) for question in asked)):
         going = [place for place, question in enumerate(asked) if turn < len(question.turns)]
@@ -217,12 +222,16 @@ def decode_chunk(checkpoint: Checkpoint, job: Job, places: Sequence[int]) -> Chu
         ):
             text = checkpoint.decode(answer.ids)
             found[going[number]].append(replace(answer, text=text))
+            if not judged:
+                gaps = gaps_of(checkpoint.engine, prompts[number], answer.ids)
+                agreeing[going[number]] += sum(gap == 0 for gap in gaps)
             said[going[number]].append({"role": "assistant", "content": text.strip()})
     rows, proposals = [], []
-    for place, question, parts in zip(places, asked, found, strict=True):
+    for place, question, parts, agreed in zip(places, asked, found, agreeing, strict=True):
         answer = _joined(parts)
         where = {"task": question.task, "number": question.number}
-        rows.append({**where, "correct": job.questions.is_right(place, answer.text), **answer.columns()})
+        row = {**where, "correct": job.questions.is_right(place, answer.text), **answer.columns()}
+        rows.append(row if judged else {**row, "agreeing": agreed})
         proposals += [
             {**where, "depth": depth, "score": score, "agrees": answer.ids[position] == token}
             for position, depth, score, token in answer.masks

@@ -217,12 +217,26 @@ def test_environment_and_folder_are_empty() -> None:
         "os['close'](1)\nfor i in range(10 ** 12):\n    a += 1",
         "os['sys'].modules['signal']",
         "os['_exit'](0)",
-        "os['kill'](os['getpid'](), 19)",
     ],
-    ids=["output", "endless output", "forged answer", "closed and busy", "missing module", "exit", "stopped"],
+    ids=["output", "endless output", "forged answer", "closed and busy", "missing module", "exit"],
 )
 def test_bad_behaviour_without_the_whitelist_gives_no_answer(body: str) -> None:
     assert escape(body) is None
+
+
+def test_a_stopped_program_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sandbox, "WALL_SECONDS", 0.5)
+    assert escape("os['kill'](os['getpid'](), 19)") is None
+
+
+def test_a_slow_start_makes_nothing_wrong(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    slow = tmp_path / "child.py"
+    slow.write_text(
+        Path(sandbox.sandbox_child.__file__).read_text().replace("import os\n", "import os, time\ntime.sleep(1.6)\n")
+    )
+    monkeypatch.setattr(sandbox.sandbox_child, "__file__", str(slow))
+    assert "time.sleep" in slow.read_text()
+    assert run_checks("def f(a):\n    return 1\n", "f", ONE)
 
 
 def test_a_system_without_limits_runs_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
