@@ -36,6 +36,10 @@ def _set(table: pa.Table, name: str, values: list[Any], kind: pa.DataType | None
         (lambda table: _set(table, "correct", [1, 0, 1, 1], pa.int64()), "column correct must be bool, got int64"),
         (lambda table: _set(table, "acceptance_lengths", [[1.5]] * 4, pa.list_(pa.float64())), "must be list<"),
         (lambda table: _null(table, "passes"), "column passes must hold no empty values"),
+        (
+            lambda table: table.append_column("agreeing", pa.array([1, None, 1, 1])),
+            "column agreeing must hold no empty values",
+        ),
         (lambda table: _set(table, "acceptance_lengths", [[None]] * 4), "acceptance_lengths must hold no empty values"),
         (lambda table: _set(table, "seconds", [1, float("nan"), 1, 1]), "seconds must hold finite numbers, got nan"),
         (lambda table: _set(table, "tokens", [1, -2, 1, 1]), "column tokens must hold no number below 0, got -2"),

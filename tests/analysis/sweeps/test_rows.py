@@ -1,5 +1,6 @@
 """What a row counts, and what a mask proposal had read."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,16 @@ def test_rows_are_those_of_the_decoder_alone(decoder: str, tiny_folder: Path, ti
         assert row["text"] == tiny.decode(output_ids(records))
         lengths = {length: n for length, n in enumerate(row["acceptance_lengths"], start=1) if n}
         assert lengths == dict(alone.acceptance_lengths)
+
+
+def test_unjudged_answers_count_agreeing_tokens(tiny_folder: Path, tiny: Checkpoint) -> None:
+    shares = []
+    for threshold in (None, 0.001):
+        job = job_of(tiny_folder, "sliding_window", thresholds=(threshold,))
+        assert "agreeing" not in decode_chunk(tiny, job, range(2)).rows[0]
+        rows = decode_chunk(tiny, replace(job, setting={**job.setting, "judged": False}), range(2)).rows
+        shares.append(sum(row["agreeing"] for row in rows) / sum(row["tokens"] for row in rows))
+    assert shares[0] == 1 > shares[1]
 
 
 def test_depths_are_the_masks_that_a_proposal_has_read(tiny_folder: Path, tiny: Checkpoint) -> None:
