@@ -39,12 +39,16 @@ def _entropy(probabilities_RWV: torch.Tensor, _ids_RW: torch.Tensor) -> torch.Te
 
 
 # From the model's probabilities [R, W, V] and the proposed ids [R, W] to scores [R, W]. Probability is that of the
-# proposed token; margin and entropy (nats, lower is surer) are of the distribution.
+# proposed token; margin and entropy (nats, lower is surer) are of the distribution. `Read.calibrated` turns the
+# probabilities of masks into chances.
 SCORES: dict[ScoreName, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
     "probability": _probability,
     "margin": _margin,
     "entropy": _entropy,
+    "calibrated": _probability,
 }
+LEAST_CHANCE = 1e-7
+"""Probabilities nearer to 0 or 1 are calibrated as this one: float32 tells no more of them apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +81,19 @@ class Read:
         scores_RW = torch.cat((self.scores_RW, group.scores_RW), 1)
         both = Read(torch.cat((self.ids_RW, group.ids_RW), 1), scores_RW, alternatives)
         return both.taken(torch.where(columns_W <= last_R1, columns_W, in_group_RW))
+
+    def calibrated(self, masks: int, calibration_2M: torch.Tensor) -> Read:
+        """These, the probabilities p of whose last `masks` columns become the chance to be one-token mode's tokens.
+
+        That is sigmoid(slope · logit(p) + offset), by the slopes and offsets of masks from the left; further masks take
+        the last pair.
+        """
+        count = self.scores_RW.shape[1] - masks
+        numbers_M = torch.arange(masks, device=calibration_2M.device).clamp_max(calibration_2M.shape[1] - 1)
+        slopes_M, offsets_M = calibration_2M[:, numbers_M]
+        odds_RM = self.scores_RW[:, count:].logit(LEAST_CHANCE)
+        chances_RM = (slopes_M * odds_RM + offsets_M).sigmoid()
+        return replace(self, scores_RW=torch.cat((self.scores_RW[:, :count], chances_RM), 1))
 
     def spread(self, rows_N: torch.Tensor, columns_N: torch.Tensor, shape: tuple[int, int]) -> Read:
         """These, read one by one [N, 1], in their rows and columns [R, W]; other places are unused."""
@@ -183,7 +200,7 @@ def _by_kernel(
     score: ScoreName,
 ) -> Read | None:
     """The most probable tokens, or `ids_RW`, in these rows and columns, which numpy broadcasts; None without kernel."""
-    if kernel is None or score != "probability":
+    if kernel is None or SCORES[score] is not _probability:
         return None
     offsets = rows * logits_RWV.stride(0) + columns * logits_RWV.stride(1)
     ids_N, shares_N = kernel(logits_RWV, offsets.ravel(), None if ids_RW is None else ids_RW.flatten())

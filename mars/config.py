@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 from mars.schema import Strict
 
-ScoreName = Literal["probability", "margin", "entropy"]
+ScoreName = Literal["probability", "margin", "entropy", "calibrated"]
 LayoutName = Literal["auto", "linear", "quadratic", "tree", "lookup"]
 WindowName = Literal["fixed", "auto"]
 
@@ -114,7 +114,7 @@ class MethodSettings(Strict):
     score: ScoreName = _field(  # noqa: RUF009 - a field, as that of dataclasses
         "probability",
         title="Score",
-        about="probability (default), margin or entropy",
+        about="probability (default), margin, entropy, or calibrated: the chance that one-token mode writes it",
         metavar="NAME",
         control="choice",
         choices=SCORES,

@@ -21,6 +21,7 @@ from transformers.generation import GenerateDecoderOnlyOutput
 from mars import decoders
 from mars.chat import MASK_TOKEN
 from mars.checkpoint.adapter import load_adapter
+from mars.checkpoint.calibration import scores_of
 from mars.checkpoint.checkpoint import by_block_diffusion, mask_training, read_record
 from mars.checkpoint.weights import Stamp, load_tokenizer, stamp_of
 from mars.config import DEFAULT_BLOCK_SIZE, MAX_SEED, SETTINGS, DecodingSettings
@@ -303,13 +304,14 @@ def find_engine(
     known = _engines.get(model)
     if known is None or known.key != key:
         training = model.training
-        engine = ModelEngine(model, stop_token_ids=stops, mask_token_id=mask_token_id)
+        scores = scores_of(read_record(Path(model.name_or_path)))
+        engine = ModelEngine(model, stop_token_ids=stops, mask_token_id=mask_token_id, calibration=scores.pairs)
         model.train(training)
         known = _engines[model] = _Known(_key(model, stops, mask_token_id), engine)
     if adapter is None:
         return known.engine
     if known.adapted is None or known.adapted.adapter is not adapter:
-        known.adapted = known.engine.with_adapter(adapter)
+        known.adapted = known.engine.with_adapter(adapter, scores_of(adapter.record).pairs)
     return known.adapted
 
 

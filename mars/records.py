@@ -46,9 +46,9 @@ Probability = Annotated[float, Field(ge=0, le=1 + ROUNDING)]
 class Proposal(Strict):
     """A token that the model proposes at one position of the window.
 
-    `score` is the acceptance score (probability, margin or entropy). `source` says what the position read: a real
-    prefix token, a mask, a draft token, a draft that was copied from further up in the text or from phrases that the
-    model often writes (mars/phrases.py), or Jacobi noise.
+    `score` is the acceptance score: probability, margin, entropy, or for a mask the calibrated chance. `source` says
+    what the position read: a real prefix token, a mask, a draft token, a draft that was copied from further up in the
+    text or from phrases that the model often writes (mars/phrases.py), or Jacobi noise.
     `alternatives` are the top-k (token id, probability) pairs.
     """
 

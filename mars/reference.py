@@ -14,6 +14,7 @@ from itertools import takewhile
 import torch
 from transformers import PreTrainedModel
 
+from mars.acceptance import LEAST_CHANCE
 from mars.config import DecodingSettings, ScoreName, meets_threshold
 from mars.sampling import Sampling, pick
 
@@ -35,8 +36,12 @@ def mars(
     mask: int,
     stops: Collection[int],
     cache_block: int | None = None,
+    calibration: Sequence[tuple[float, float]] = (),
 ) -> Iterator[Pass]:
-    """The paper's decoder (section 3.4); with `cache_block`, no pass writes past the end of a cache block (4.5)."""
+    """The paper's decoder (section 3.4); with `cache_block`, no pass writes past the end of a cache block (4.5).
+
+    The score `calibrated` is that of `calibration`, a slope and an offset for each mask; the last is for all further.
+    """
     text, ended = list(prompt), False
     while not ended and (written := len(text) - len(prompt)) < settings.max_new_tokens:
         room = settings.max_new_tokens - written
@@ -51,6 +56,8 @@ def mars(
 
         # 2. Accept the first token always, the others from the left while their scores meet the threshold.
         scores = confidence(logits, tokens, settings.score)
+        if settings.score == "calibrated":
+            scores[1:] = calibrated(scores[1:], calibration)
         meets = [True, *(meets_threshold(score, settings.threshold, settings.score) for score in scores[1:])]
         accepted, ended = prefix(tokens, meets, stops, room)
         refused = ["ended" if ended else "behind"] * (len(tokens) - accepted)
@@ -129,6 +136,14 @@ def confidence(logits: torch.Tensor, tokens: Sequence[int], score: ScoreName) ->
     if score == "entropy":
         return torch.special.entr(probabilities).sum(-1).tolist()
     return probabilities[range(len(tokens)), tokens].tolist()
+
+
+def calibrated(probabilities: Sequence[float], calibration: Sequence[tuple[float, float]]) -> list[float]:
+    """The chance of each mask's proposal to be the token of one-token mode."""
+    pairs = [calibration[min(mask, len(calibration) - 1)] for mask in range(len(probabilities))]
+    slopes, offsets = torch.tensor(pairs, dtype=torch.float64).reshape(-1, 2).unbind(1)
+    chances = (slopes * torch.tensor(probabilities, dtype=torch.float64).logit(LEAST_CHANCE) + offsets).sigmoid()
+    return chances.tolist()
 
 
 def prefix(tokens: Sequence[int], fits: Sequence[bool], stops: Collection[int], limit: int) -> tuple[int, bool]:

@@ -63,6 +63,7 @@ class ScriptedModel:
         stop_token_ids: frozenset[int] = frozenset({2}),
         template_ids: frozenset[int] = frozenset(),
         phrases: Phrases | None = None,
+        calibration: Sequence[tuple[float, float]] = (),
         context_length: int = 4096,
         seconds_per_pass: float = 0.001,
         static_shapes: bool = False,
@@ -72,6 +73,7 @@ class ScriptedModel:
         self.stop_token_ids = stop_token_ids
         self.template_ids = template_ids
         self.phrases = phrases
+        self.calibration = torch.tensor(calibration, dtype=torch.float64).T if calibration else None
         self.context_length = context_length
         self.device = torch.device("cpu")
         self.static_shapes = static_shapes

@@ -44,7 +44,7 @@ def measured_part(
     """
     own = [entry for entry in store.entries if entry["model"]["fingerprint"] == fingerprint]
     families, ifeval = _together(own, store, list(TASKS), baseline), _together(own, store, [IFEVAL], baseline)
-    parts = [_training(record), _families(families, store), _spec_bench(own, store, questions)]
+    parts = [_training(record), _calibration(record), _families(families, store), _spec_bench(own, store, questions)]
     if ifeval:
         parts.append(_ifeval(ifeval, store, prompts, check()))
     return "\n\n".join(part for part in parts if part)
@@ -109,6 +109,33 @@ def _training(record: Mapping[str, Any]) -> str:
         "the steps."
     )
     return f"## By training steps\n\n{words}\n\n{markdown(lines, numbers=True)}"
+
+
+def _calibration(record: Mapping[str, Any]) -> str:
+    """How probabilities and calibrated scores of masks compare with the share that is right, bin by bin."""
+    found = record.get("calibration")
+    if not found:
+        return ""
+    lines = [["score", *(f"{what}, {name}" for name in found["bins"] for what in ("n", "mean", "right"))]]
+    edges = sorted({(each["low"], each["high"]) for bins in found["bins"].values() for each in bins})
+    for low, high in edges:
+        line = [f"{low:g} to {high:g}"]
+        for bins in found["bins"].values():
+            each = next((each for each in bins if each["low"] == low), None)
+            line += (
+                [f"{each['n']:,}", f"{each['mean_score']:.3f}", f"{each['agreement']:.3f}"] if each else ["0", "", ""]
+            )
+        lines.append(line)
+    error, pairs = found["error"], "; ".join(f"{slope:.3f}, {offset:+.3f}" for slope, offset in found["masks"])
+    words = (
+        "The score `calibrated` of a mask's proposal of probability p is σ(slope · logit p + offset), the chance that "
+        f"one-token mode writes it. Slope and offset of {'each mask' if len(found['masks']) > 1 else 'all masks'}: "
+        f"{pairs}. Expected calibration error: {error['probability']:.4f} of probabilities, {error['calibrated']:.4f} "
+        f"calibrated, on prompts left out of the fit; {found['proposals']:,} proposals, {found['prompts']} held-out "
+        f"prompts, {found['dtype']}, {found['date'][:10]}, `{found['command']}`. Right: the token is that of one-token "
+        "mode."
+    )
+    return f"## Calibration\n\n{words}\n\n{markdown(lines, numbers=True)}"
 
 
 def _together(own: Sequence[Entry], store: RunStore, tasks: list[str], baseline: str | None) -> list[Entry]:

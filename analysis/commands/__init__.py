@@ -11,7 +11,7 @@ from types import ModuleType
 
 COMMANDS = (
     *("evaluate", "ifeval", "spec-bench", "lm-eval", "agree", "bench", "columns", "sweep"),
-    *("card", "measured", "report", "claims", "reproduce"),
+    *("calibrate", "card", "measured", "report", "claims", "reproduce"),
 )
 
 

@@ -110,7 +110,8 @@ def describe_loaded(key: ModelKey, checkpoint: Checkpoint) -> dict[str, Any]:
 
 def training_of(checkpoint: Checkpoint) -> dict[str, Any]:
     """The field `training` of a run's entry: how the model was trained, without the log; no field without a record."""
-    record = {name: value for name, value in checkpoint.record.items() if name != "started_from"}
+    others = ("started_from", "calibration", "default")
+    record = {name: value for name, value in checkpoint.record.items() if name not in others}
     if "measured" in record:
         record["measured"] = {name: value for name, value in record["measured"].items() if name != "log"}
     return {"training": record} if record else {}

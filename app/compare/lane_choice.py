@@ -10,13 +10,15 @@ from typing import Annotated
 from pydantic import Field
 
 from mars import decoders
-from mars.config import DEFAULT_THRESHOLD, DEFAULTS, METHOD_FIELDS, DecodingSettings, MethodSettings
+from mars.config import DEFAULT_THRESHOLD, DEFAULTS, METHOD_FIELDS, DecodingSettings, MethodSettings, ScoreName
 from mars.decoders import DecoderInfo, FamilyName
 from mars.schema import shown
 
 LANE_KEYS = ("a", "b", "c")
 """The lanes of a run by their places; there are no more."""
 OWN = "Own"
+SLIDING: tuple[ScoreName, ...] = ("probability", "calibrated")
+"""The scores that the slider is for."""
 
 Name = Annotated[str, Field(max_length=200)]
 
@@ -38,7 +40,7 @@ class LaneChoice(MethodSettings):
         """Raise ValueError with one sentence: a value is out of range, or there is no such decoder."""
         if self.decoder not in decoders.TABLE:
             raise ValueError(f"The decoder must be one of {decoders.names()}, got {shown(self.decoder)}.")
-        if self.follows and self.info.heeds_threshold and self.score != "probability":
+        if self.follows and self.info.heeds_threshold and self.score not in SLIDING:
             raise ValueError(f"The slider is for probabilities: a lane whose score is {self.score} needs its own τ.")
         to_settings(self, threshold=None, block_size=None, max_new_tokens=1)
 

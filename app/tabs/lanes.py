@@ -10,18 +10,22 @@ from typing import Any, Literal, get_args
 import gradio as gr
 from gradio.components import Component
 
-from app.compare.lane_choice import LANE_KEYS, OWN, PRESETS, LaneChoice, acting, preset_of
+from app.compare.lane_choice import LANE_KEYS, OWN, PRESETS, SLIDING, LaneChoice, acting, preset_of
 from app.models.pairs import Pair
 from app.tabs.parts import HIDDEN, LATEST, QUIET
 from app.tabs.question import ModelsControl
 from mars import decoders
-from mars.config import DEFAULT_THRESHOLD, DEFAULTS, SETTINGS, ScoreName
+from mars.config import DEFAULT_THRESHOLD, DEFAULTS, SCORES, SETTINGS, ScoreName
 from mars.options import DEFAULT_ENTROPY
 from mars.schema import checked, shown
 
 Mode = Literal["slider", "own", "one"]
 MODES = [("Slider", "slider"), ("Own", "own"), ("One token", "one")]
-USUAL_THRESHOLDS: dict[ScoreName, float] = {"probability": DEFAULT_THRESHOLD, "margin": 0.8, "entropy": DEFAULT_ENTROPY}
+USUAL_THRESHOLDS: dict[ScoreName, float] = {
+    **dict.fromkeys(SLIDING, DEFAULT_THRESHOLD),
+    "margin": 0.8,
+    "entropy": DEFAULT_ENTROPY,
+}
 NO_DRAFT = ""
 _IN_ORDER = (
     *("score", "window", "block_size", "layout", "cache_block_size", "draft", "draft_tokens"),
@@ -88,7 +92,7 @@ class LaneControls:
         acts = acting(str(given["decoder"]), 1.0 if given["temperature"] else 0.0)
         wanted = {name: given[name] for name in ("checkpoint", "decoder", *(acts & given.keys()))}
         if "follows" in acts:
-            wanted["follows"] = mode == "slider" and given["score"] == "probability"
+            wanted["follows"] = mode == "slider" and given["score"] in SLIDING
             wanted["threshold"] = given["threshold"] if mode == "own" else None
             if mode == "own" and given["threshold"] is None:
                 raise ValueError(f"{self.name}: give its own τ a value, or choose the slider")
@@ -114,12 +118,12 @@ class LaneControls:
     def changed(self, *values: Any) -> list[Any]:
         """Updates after a change by hand: the preset reads `OWN`, and components without effect are hidden.
 
-        A score that is no probability cannot follow the slider, so its lane gets a τ of its own.
+        A score that is no chance cannot follow the slider, so its lane gets a τ of its own.
         """
         given = dict(zip(self.named, values, strict=True))
         updates: dict[str, dict[str, Any]] = {"preset": {"value": OWN}}
         mode, score = given["mode"], given["score"]
-        if mode == "slider" and score in get_args(ScoreName)[1:]:
+        if mode == "slider" and score in SCORES and score not in SLIDING:
             mode = "own"
             updates |= {"mode": {"value": mode}, "threshold": {"value": USUAL_THRESHOLDS[score]}}
         return self._update(updates, given | {"mode": mode})

@@ -30,6 +30,7 @@ from mars.chat import (
     end_of_turn,
 )
 from mars.checkpoint.adapter import find_base, is_adapter, load_adapter, merge
+from mars.checkpoint.calibration import scores_of
 from mars.checkpoint.errors import CheckpointError, Progress
 from mars.checkpoint.sources import RECORD_FILE, locate
 from mars.checkpoint.weights import count_weights, load_model, load_tokenizer, read_config, read_json, shared_model
@@ -181,7 +182,7 @@ def _load(
     """The engine on the weights in `home`: as they are, also under a gated adapter, or with a merged one added."""
     model_type, config = read_config(home)
     tokenizer = load_tokenizer(home, config.vocab_size)
-    known: dict[str, Any] = {**_token_ids(home, tokenizer)}
+    known: dict[str, Any] = {**_token_ids(home, tokenizer), "calibration": scores_of(record).pairs}
     if adapter is None or adapter.gated:
         model = shared_model(home, kind, place, lambda: load_model(home, model_type, config, kind))
     else:
@@ -256,6 +257,10 @@ def read_record(folder: Path) -> dict[str, Any]:
         raise CheckpointError(
             f"{path}: block_size must be a whole number from 1 to {MAX_BLOCK_SIZE}, got {block_size!r}; train it again"
         )
+    try:
+        scores_of(record)
+    except ValueError as error:
+        raise CheckpointError(f"{path}: {error}; calibrate it again") from None
     return record
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
+import torch
+
 from mars.config import DecodingSettings
 from mars.control import Control
 from mars.engine import Engine
@@ -70,6 +72,22 @@ def trained_mask(engine: Engine, decoder: str) -> int:
             "(made by `python -m mars.training mars`, or a published MARS blk4, blk8 or blk16); use autoregressive"
         )
     return engine.mask_token_id
+
+
+def calibration_of(engine: Engine, settings: DecodingSettings) -> torch.Tensor | None:
+    """The calibration of the masks' scores that these settings ask for; None if they ask for another score.
+
+    Raises:
+        ValueError: the checkpoint has none.
+    """
+    if settings.score != "calibrated":
+        return None
+    if engine.calibration is None:
+        raise ValueError(
+            "the score calibrated needs a checkpoint that was calibrated (`python -m analysis calibrate --checkpoint "
+            "DIR`), and this one was not: use probability, margin or entropy"
+        )
+    return engine.calibration
 
 
 def trained_diffusion(engine: Engine) -> int:

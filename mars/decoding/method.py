@@ -258,6 +258,7 @@ class Method(ABC):
 
     mask_token_id: int = NO_MASK
     score: ScoreName = "probability"
+    calibration: torch.Tensor | None = field(default=None, compare=False, repr=False)
     alternatives: int = 0
 
     @property
@@ -349,15 +350,17 @@ class Method(ABC):
         logits_RWV: torch.Tensor,
         offsets_W: torch.Tensor | None = None,
         ids_RW: torch.Tensor | None = None,
+        masks: int = 0,
     ) -> Read:
         """Tokens and scores of the columns; they predict the next positions in order, or those at `offsets_W`.
 
-        Offsets are [W], the same for all rows, or [R, W]. With `ids_RW` the tokens are chosen already.
+        Offsets are [W], the same for all rows, or [R, W]. With `ids_RW` the tokens are chosen already. The last `masks`
+        columns are a group of masks, whose scores may be calibrated.
         """
         if offsets_W is None:
             offsets_W = torch.arange(logits_RWV.shape[1], device=logits_RWV.device)
         positions_RW = batch.written_R[:, None] + offsets_W
-        return read(
+        proposals = read(
             logits_RWV,
             positions_RW,
             score=self.score,
@@ -366,6 +369,7 @@ class Method(ABC):
             ids_RW=ids_RW,
             kernel=kernel_for(logits_RWV),
         )
+        return proposals if self.calibration is None else proposals.calibrated(masks, self.calibration)
 
     def read_chain(
         self, batch: Batch, logits_RWV: torch.Tensor, masks: int, offsets_W: torch.Tensor | None = None
@@ -375,7 +379,7 @@ class Method(ABC):
         With a conditional head the masks are re-ranked, each given the token before it.
         """
         if batch.states is None or not masks:
-            return self.read(batch, logits_RWV, offsets_W)
+            return self.read(batch, logits_RWV, offsets_W, masks=masks)
         width = logits_RWV.shape[1]
         if offsets_W is None:
             offsets_W = torch.arange(width, device=logits_RWV.device)
@@ -385,7 +389,7 @@ class Method(ABC):
         ids_RW = pick(logits_RWV[:, chain], positions_RW[:, chain], batch.sampling)
         states = batch.states.at(slice(None), masks)
         group_RM = _conditional(states, logits_RWV[:, group], ids_RW[:, -1], positions_RW[:, group], batch.sampling)
-        return self.read(batch, logits_RWV, offsets_RW, torch.cat((ids_RW, group_RM), 1))
+        return self.read(batch, logits_RWV, offsets_RW, torch.cat((ids_RW, group_RM), 1), masks)
 
     def read_rows(
         self, batch: Batch, logits_RWV: torch.Tensor, root_R: torch.Tensor | None, masks: int = 0
@@ -412,12 +416,12 @@ class Method(ABC):
         logits_RMV = logits_RWV[rows_R1, columns_RM]
         offsets_RM = last_R[:, None] + torch.arange(1, columns_RM.shape[1] + 1, device=logits_RWV.device)
         if batch.states is None:
-            return chain.joined(self.read(batch, logits_RMV, offsets_RM), last_R)
+            return chain.joined(self.read(batch, logits_RMV, offsets_RM, masks=columns_RM.shape[1]), last_R)
         states = replace(batch.states, hidden_RWE=batch.states.hidden_RWE[rows_R1, columns_RM])
         before_R = chain.ids_RW.gather(1, last_R[:, None])[:, 0]
         positions_RM = batch.written_R[:, None] + offsets_RM
         ids_RM = _conditional(states, logits_RMV, before_R, positions_RM, batch.sampling)
-        return chain.joined(self.read(batch, logits_RMV, offsets_RM, ids_RM), last_R)
+        return chain.joined(self.read(batch, logits_RMV, offsets_RM, ids_RM, columns_RM.shape[1]), last_R)
 
 
 def kernel_for(logits_RWV: torch.Tensor) -> TopToken | None:

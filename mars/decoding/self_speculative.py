@@ -24,7 +24,7 @@ from torch.nn import functional
 from mars.acceptance import Read, read_some
 from mars.config import DecodingSettings
 from mars.decoders import EXACT
-from mars.decoding.base import trained_mask
+from mars.decoding.base import calibration_of, trained_mask
 from mars.decoding.method import AcceptResult, Batch, Method, Row, kernel_for
 from mars.decoding.trees import (
     LAYOUTS,
@@ -291,5 +291,6 @@ def method_of(engine: Engine, settings: DecodingSettings, decoder: str = EXACT) 
         planned=settings.layout in TREES or (settings.layout == "auto" and not engine.static_shapes),
         phrases=engine.phrases,
         score=settings.score,
+        calibration=calibration_of(engine, settings),
         alternatives=settings.alternatives,
     )

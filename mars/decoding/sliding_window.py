@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 
 from mars.config import DecodingSettings
-from mars.decoding.base import trained_mask
+from mars.decoding.base import calibration_of, trained_mask
 from mars.decoding.method import AcceptResult, Batch, Method, Row
 from mars.engine import Engine
 
@@ -71,5 +71,6 @@ def method_of(engine: Engine, settings: DecodingSettings, decoder: str = "slidin
         masks=settings.masks,
         fits=settings.window == "auto" and settings.masks > 0 and not engine.static_shapes,
         score=settings.score,
+        calibration=calibration_of(engine, settings),
         alternatives=settings.alternatives,
     )

@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 import time
 import weakref
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Protocol, Self, TypeVar
 
 import torch
@@ -91,7 +91,8 @@ class Engine(Protocol):
     With an adapter it is `vocab_size`: no token of the vocabulary, and one that is never predicted.
     `diffusion_mask_id` is the mask token of a model trained by block diffusion, which is no causal one, else None.
     `template_ids` are the tokens by which a chat is laid out and which no answer holds: special, and no stop token.
-    `phrases` are what it often writes, None if that was not counted.
+    `phrases` are what it often writes, None if that was not counted; `calibration` [2, M] the slope and offset of each
+    mask for the score `calibrated` (mars/acceptance.py), float64, None if they were not fitted.
     `static_shapes` asks decoders to give every pass the same number of columns, as CUDA graphs need it.
     """
 
@@ -101,6 +102,7 @@ class Engine(Protocol):
     stop_token_ids: frozenset[int]
     template_ids: frozenset[int]
     phrases: Phrases | None
+    calibration: torch.Tensor | None
     context_length: int
     vocab_size: int
     device: torch.device
@@ -123,6 +125,7 @@ class EngineWrapper:
         self.stop_token_ids = engine.stop_token_ids
         self.template_ids = engine.template_ids
         self.phrases = engine.phrases
+        self.calibration = engine.calibration
         self.context_length = engine.context_length
         self.vocab_size = engine.vocab_size
         self.device = engine.device
@@ -154,7 +157,7 @@ class ModelEngine:
     Engines on one model hold its weights once, in whatever layout (`Network.on`).
     With `adapter`, a gated one, columns of masks run through it and all others are the model's own, bit for bit.
     `graphs` asks for passes of static shapes, which CUDA graphs replay; None means on a GPU, where `Network` runs.
-    `model` is the model itself, on the same weights.
+    `model` is the model itself, on the same weights. `calibration` has the slope and offset of each mask's score.
     `invariant` gives a token the same logits, bit for bit, whatever other columns and rows share its pass, so that
     exact decoding writes what one token at a time would even where two tokens are nearly equally probable; None means
     for bfloat16 on a CPU that has kernels for it. Without a cache (`open`) passes are never invariant. `compact` keeps,
@@ -178,6 +181,7 @@ class ModelEngine:
         adapter: Adapter | None = None,
         invariant: bool | None = None,
         compact: bool = False,
+        calibration: Sequence[tuple[float, float]] = (),
     ):
         self._given = model
         self.mask_token_id = mask_token_id
@@ -200,13 +204,14 @@ class ModelEngine:
         self._head: ConditionalHead | None = None
         self.adapter: Adapter | None = None
         self.phrases: Phrases | None = None
+        self.calibration = self._pairs(calibration)
         if adapter is not None:
             self._adapt(adapter)
 
-    def with_adapter(self, adapter: Adapter) -> ModelEngine:
+    def with_adapter(self, adapter: Adapter, calibration: Sequence[tuple[float, float]] = ()) -> ModelEngine:
         """An engine on the same model, weights and stop tokens, with this adapter; this one stays as it is.
 
-        It has caches and streams of its own. A replacement for the adapter that this one may have.
+        It has caches and streams of its own. A replacement for the adapter and the calibration that this one may have.
 
         Raises:
             ValueError: as for the class.
@@ -214,10 +219,14 @@ class ModelEngine:
         other = copy.copy(self)
         vars(other).pop("_services", None)
         other._transformer, other._model = self._base
+        other.calibration = self._pairs(calibration)
         if self.adapter is not None:
             other.mask_token_id = None
         other._adapt(adapter)
         return other
+
+    def _pairs(self, calibration: Sequence[tuple[float, float]]) -> torch.Tensor | None:
+        return torch.tensor(calibration, dtype=torch.float64, device=self.device).T if calibration else None
 
     def _adapt(self, adapter: Adapter) -> None:
         if self.mask_token_id is not None or self.diffusion_mask_id is not None:

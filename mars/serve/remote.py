@@ -81,6 +81,7 @@ class RemoteEngine:
     static_shapes: bool = False
     template_ids: frozenset[int] = frozenset()
     phrases: Phrases | None = None
+    calibration: torch.Tensor | None = None
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
 
     def open(self, rows: int, capacity: int, *, use_cache: bool = True) -> NoReturn:

@@ -14,7 +14,7 @@ from mars.options import add_decoding_options, decoding_settings
     ("options", "message"),
     [
         ({"block_size": 0}, "block_size must be between 1 and 64, got 0"),
-        ({"score": "logit"}, "score must be one of probability, margin, entropy, got 'logit'"),
+        ({"score": "logit"}, "score must be one of probability, margin, entropy, calibrated, got 'logit'"),
         ({"max_new_tokens": 0}, "max_new_tokens must be >= 1, got 0"),
         ({"alternatives": 21}, "alternatives must be between 0 and 20, got 21"),
         ({"threshold": 1.5}, "threshold must be between 0 and 1 for probability, or none for one-token mode, got 1.5"),

@@ -157,7 +157,7 @@ def test_options(options: list[str], extra: list[str], proposals: int, tmp_path:
         (["--prompt", " \n"], "--prompt is empty"),
         (["--prompt", "x" * 100_000], "at most 360 fit with max_new_tokens=24"),
         (["--threshold", "1.5"], "threshold must be between 0 and 1 for probability"),
-        (["--score", "luck"], "score must be one of probability, margin, entropy, got 'luck'"),
+        (["--score", "luck"], "score must be one of probability, margin, entropy, calibrated, got 'luck'"),
         (["--block-size", "0"], "block_size must be between 1 and 64, got 0"),
         (["--max-new-tokens", "0"], "max_new_tokens must be >= 1, got 0"),
         (["--temperature", "-1"], "temperature must be a finite number >= 0"),

@@ -45,6 +45,8 @@ CASES: dict[str, dict[str, Any]] = {
     "sliding_window, extra": {"threshold": 0.5, "extra_proposal": True},
     "sliding_window, margin": {"threshold": 0.5, "score": "margin"},
     "sliding_window, entropy": {"threshold": 0.7, "score": "entropy"},
+    "sliding_window, calibrated": {"threshold": 0.5, "score": "calibrated"},
+    "block_cached, calibrated": {"threshold": 0.4, "score": "calibrated", "cache_block_size": 5},
     "block_cached": {"threshold": 0.5, "cache_block_size": 5},
     **{f"self_speculative, {layout}": {"layout": layout} for layout in LAYOUTS},
     "self_speculative, extra": {"layout": "quadratic", "extra_proposal": True},
@@ -54,6 +56,7 @@ CASES: dict[str, dict[str, Any]] = {
     "prompt_lookup": {"draft_tokens": 10},
     "speculative": {},
 }
+CALIBRATION = ((1.3, -0.4), (0.6, 0.5), (0.9, 0.1))
 DRAWN = {"temperature": 0.8, "top_p": 0.9, "seed": 11}
 
 
@@ -61,9 +64,10 @@ def twin_of(decoder: str, options: DecodingSettings, *, static: bool = False) ->
     """What mars/reference.py has for a decoder, and what they share: its proposals, passes or text."""
     plain = replace(options, threshold=None)
     if decoder == "sliding_window":
-        return partial(reference.mars, settings=options), "proposals"
+        return partial(reference.mars, settings=options, calibration=CALIBRATION), "proposals"
     if decoder == "block_cached":
-        return partial(reference.mars, settings=options, cache_block=options.cache_block_size), "proposals"
+        size = options.cache_block_size
+        return partial(reference.mars, settings=options, calibration=CALIBRATION, cache_block=size), "proposals"
     if decoder in ("self_speculative", "relaxed") and options.layout in ("linear", "quadratic"):
         # Where every pass has the same width, the linear layout keeps unsure drafts too.
         sure = None if options.layout == "quadratic" else 0.0 if static else SURE
@@ -104,7 +108,9 @@ def load() -> Callable[[str], tuple[Checkpoint, PreTrainedModel]]:
     @cache
     def load(dtype: str) -> tuple[Checkpoint, PreTrainedModel]:
         plain = AutoModelForCausalLM.from_pretrained(FOLDER, dtype=getattr(torch, dtype)).eval()
-        return load_checkpoint(FOLDER, dtype=dtype, device="cpu"), plain
+        checkpoint = load_checkpoint(FOLDER, dtype=dtype, device="cpu")
+        checkpoint.engine.calibration = torch.tensor(CALIBRATION, dtype=torch.float64).T
+        return checkpoint, plain
 
     return load
 
@@ -223,7 +229,12 @@ def test_random_answers_equal_the_reference(
     if options.threshold is not None:
         options = replace(options, threshold=threshold)
     model = ReadingModel(
-        answers, vocab_size=VOCAB, mask_token_id=MASK, stop_token_ids=frozenset(STOPS), static_shapes=static
+        answers,
+        vocab_size=VOCAB,
+        mask_token_id=MASK,
+        stop_token_ids=frozenset(STOPS),
+        static_shapes=static,
+        calibration=CALIBRATION,
     )
     twin, shared = twin_of(case.split(",")[0], options, static=static)
     records, spoken = decode(case, model, asked, options), Spoken(model)

@@ -6,7 +6,7 @@ import { isSurerWhenLower } from "./decoders.js";
 // A score beside τ, as the end of a sentence.
 function reaching(score, met) {
   if (isSurerWhenLower(score)) return `its ${score} is ${met ? "not above" : "above"} τ`;
-  const name = score === "probability" ? "score" : score;
+  const name = ["probability", "calibrated"].includes(score) ? "score" : score;
   return met ? `its ${name} reaches τ` : `its ${name} does not reach τ`;
 }
 

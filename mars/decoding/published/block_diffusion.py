@@ -19,7 +19,7 @@ import torch
 from mars.acceptance import passes, read, thresholds, to_host
 from mars.config import DecodingSettings, ScoreName, meets_threshold
 from mars.control import Control
-from mars.decoding.base import Prompts, check, trained_diffusion
+from mars.decoding.base import Prompts, calibration_of, check, trained_diffusion
 from mars.decoding.published.lockstep import prompt_chunks, recorded
 from mars.decoding.sequences import drop
 from mars.decoding.trace import trace
@@ -42,6 +42,7 @@ def block_diffusion(
     """
     check(engine, prompts, settings, causal=False)
     mask_token_id = trained_diffusion(engine)
+    calibration_of(engine, settings)  # which says that there is none
     blocks = _Blocks(engine, prompts, settings, control or Control(settings.threshold, settings.score), mask_token_id)
     return recorded(blocks.passes())
 

@@ -24,7 +24,7 @@ import torch
 from mars.config import DecodingSettings
 from mars.control import Control
 from mars.decoding import autoregressive, sliding_window
-from mars.decoding.base import Prompts, check, trained_mask
+from mars.decoding.base import Prompts, calibration_of, check, trained_mask
 from mars.decoding.method import AcceptResult, Batch, Method, Row
 from mars.decoding.pair import Pair
 from mars.decoding.published.lockstep import LockstepBatch, LockstepRow, Step, recorded, rows_of
@@ -131,6 +131,7 @@ def _target_method(engine: Engine, settings: DecodingSettings) -> Verify:
         masks=masks,
         mask_token_id=trained_mask(engine, "speculative with continuation"),
         score=settings.score,
+        calibration=calibration_of(engine, settings),
         alternatives=settings.alternatives,
     )
 

@@ -63,7 +63,10 @@ def test_guesses_are_drawn_without_a_temperature() -> None:
     [
         ({"decoder": "magic"}, "The decoder must be one of autoregressive, sliding_window, .*, got 'magic'"),
         ({"score": "entropy"}, "a lane whose score is entropy needs its own τ"),
-        ({"score": "luck", "follows": False}, "score must be one of probability, margin, entropy, got 'luck'"),
+        (
+            {"score": "luck", "follows": False},
+            "score must be one of probability, margin, entropy, calibrated, got 'luck'",
+        ),
         ({"threshold": 1.5, "follows": False}, "threshold must be between 0 and 1 for probability"),
         ({"block_size": 100}, "block_size must be between 1 and 64, got 100"),
         ({"block_size": 2.5}, "block_size must be a whole number"),

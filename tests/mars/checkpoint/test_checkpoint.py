@@ -256,6 +256,14 @@ BROKEN = [
     (put("mars.json", '{"stage": "mars"}'), r"mars\.json: block_size must be a whole number from 1 to 64, got None"),
     (put("mars.json", '{"stage": "mars", "block_size": 1000000000}'), r"from 1 to 64, got 1000000000"),
     (put("mars.json", '{"stage": "mars", "block_size": true}'), r"from 1 to 64, got True"),
+    (
+        put("mars.json", '{"stage": "mars", "block_size": 4, "calibration": {"masks": [[0, 1]]}}'),
+        r"mars\.json: calibration\.masks\[0\]\[0\] must be above 0, got 0; calibrate it again",
+    ),
+    (
+        put("mars.json", '{"stage": "mars", "block_size": 4, "default": {"threshold": 2}}'),
+        r"mars\.json: default: threshold must be between 0 and 1 for probability, .* got 2",
+    ),
     (configure(model_type=["qwen2"]), r"model_type must be one of qwen2, .*, got \['qwen2'\]"),
     (configure(dtype=[]), r"config\.json describes no qwen2 model"),
     (put("tokenizer_config.json", '{"model_max_length": "x"}'), r"tokenizer\.json is broken"),

@@ -1,0 +1,63 @@
+"""What a training record says of scores: their calibration, and the threshold that a page begins with. No torch here.
+
+calibration  masks [[slope, offset], …] (mars/acceptance.py), and how `python -m analysis calibrate` found them
+default      threshold and score, and how `python -m analysis default` found them
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from mars.config import DEFAULT_THRESHOLD, MAX_BLOCK_SIZE, SCORES, ScoreName, check_threshold
+from mars.schema import Open, checked
+
+Pair = tuple[Annotated[float, Field(gt=0)], float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibration(Open):
+    """The slope and the offset of each mask from the left; of all masks if there is one pair."""
+
+    masks: Annotated[tuple[Pair, ...], Field(min_length=1, max_length=MAX_BLOCK_SIZE)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start(Open):
+    """The threshold and score to begin with."""
+
+    threshold: float = DEFAULT_THRESHOLD
+    score: ScoreName = "probability"
+
+    def __post_init__(self) -> None:
+        check_threshold(self.threshold, self.score)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scores(Open):
+    """Both, of a record."""
+
+    calibration: Calibration | None = None
+    default: Start = field(default_factory=Start)
+
+    @property
+    def pairs(self) -> Sequence[tuple[float, float]]:
+        """The calibration for an engine, none if there is none."""
+        return () if self.calibration is None else self.calibration.masks
+
+    @property
+    def names(self) -> tuple[ScoreName, ...]:
+        """The scores that the checkpoint can be decoded by."""
+        return tuple(name for name in SCORES if name != "calibrated" or self.calibration is not None)
+
+
+def scores_of(record: Mapping[str, Any]) -> Scores:
+    """What the record says.
+
+    Raises:
+        ValueError: one sentence that names the field at fault.
+    """
+    return checked(Scores, {name: record[name] for name in ("calibration", "default") if name in record})

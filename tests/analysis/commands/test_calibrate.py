@@ -1,0 +1,46 @@
+"""`python -m analysis calibrate`, on a copy of the shipped checkpoint."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from analysis.__main__ import main
+from mars.checkpoint import load_checkpoint
+
+SHIPPED = Path(__file__).parents[3] / "assets" / "checkpoints" / "mars-b8"
+
+
+def test_the_fit_is_kept_with_the_checkpoint(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = shutil.copytree(SHIPPED, tmp_path / "mars-b8")
+    path = folder / "mars.json"
+    before = {name: value for name, value in json.loads(path.read_text()).items() if name != "calibration"}
+    prompts = tmp_path / "asked.jsonl"
+    prompts.write_text('{"prompt": "How many shells are 12 and 29?"}\n')
+    command = ["calibrate", "--checkpoint", str(folder), "--problems", "1", "--max-new-tokens", "24"]
+    found = []
+    for _ in range(2):
+        assert not main([*command, "--prompts", str(prompts)])
+        record = json.loads(path.read_text())
+        found.append(record.pop("calibration"))
+        assert record == before
+    for each in found:
+        del each["date"]
+    assert found[0] == found[1], "the same prompts and seed give the same fit"
+    calibration = found[0]
+    assert calibration["prompts"] == 7
+    for bins in calibration["bins"].values():
+        assert sum(each["n"] for each in bins) == calibration["proposals"] > 0
+    assert f"{calibration['error']['calibrated']:.4f}" in capsys.readouterr().out
+    engine = load_checkpoint(folder, dtype="float32", device="cpu").engine
+    assert engine.calibration is not None
+    assert engine.calibration.T.tolist() == calibration["masks"]
+
+
+@pytest.mark.parametrize(("name", "sentence"), [("", "mars.json is missing"), ("ar-sft", "not trained to fill masks")])
+def test_what_has_no_masks_is_refused(name: str, sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["calibrate", "--checkpoint", str(SHIPPED.parent / name)]) == 2
+    assert sentence in capsys.readouterr().err
