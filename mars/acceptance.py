@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from mars.config import ScoreName, meets_threshold
+from mars.config import LEAST_CHANCE, ScoreName, meets_threshold
 from mars.records import Proposal, Source
 from mars.sampling import Sampling, pick
 
@@ -47,8 +47,6 @@ SCORES: dict[ScoreName, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = 
     "entropy": _entropy,
     "calibrated": _probability,
 }
-LEAST_CHANCE = 1e-7
-"""Probabilities nearer to 0 or 1 are calibrated as this one: float32 tells no more of them apart."""
 
 
 @dataclass(frozen=True, slots=True)

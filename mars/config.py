@@ -26,6 +26,8 @@ MAX_ALTERNATIVES = 20
 MAX_CACHE_BLOCK_SIZE = 1024
 MAX_DRAFT_TOKENS = 64
 MAX_SEED = 2**63 - 1
+LEAST_CHANCE = 1e-7
+"""Probabilities nearer to 0 or 1 are calibrated as this one: float32 tells no more of them apart."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,8 +14,7 @@ from itertools import takewhile
 import torch
 from transformers import PreTrainedModel
 
-from mars.acceptance import LEAST_CHANCE
-from mars.config import DecodingSettings, ScoreName, meets_threshold
+from mars.config import LEAST_CHANCE, DecodingSettings, ScoreName, meets_threshold
 from mars.sampling import Sampling, pick
 
 

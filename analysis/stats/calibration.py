@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import expit, logit
 
-from mars.acceptance import LEAST_CHANCE
+from mars.config import LEAST_CHANCE
 
 EDGES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0)
 """Bins of scores that are shares: finer near 1, where most proposals and all useful thresholds lie."""
