@@ -44,15 +44,17 @@ class Limits:
 
     def check_prompt(self, prompt: object) -> str:
         """The prompt, with lone surrogates as U+FFFD; ValueError if it is no text, empty, or too long."""
-        if not isinstance(prompt, str):
-            raise ValueError(f"The prompt must be text, got {shown(prompt)}.")
-        if not prompt.strip():
+        if isinstance(prompt, str) and not prompt.strip():
             raise ValueError("The prompt is empty. Write one, or choose an example.")
-        if len(prompt) > self.characters:
-            raise ValueError(
-                f"The prompt has {len(prompt):,} characters; at most {self.characters:,} are read. Shorten it."
-            )
-        return prompt.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return self.check_text(prompt, "The prompt")
+
+    def check_text(self, text: object, name: str) -> str:
+        """The text, with lone surrogates as U+FFFD; ValueError if it is no text, or longer than a prompt may be."""
+        if not isinstance(text, str):
+            raise ValueError(f"{name} must be text, got {shown(text)}.")
+        if len(text) > self.characters:
+            raise ValueError(f"{name} has {len(text):,} characters; at most {self.characters:,} are read. Shorten it.")
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
     def check_conversation(self, texts: Sequence[str], turns: int) -> None:
         """Raise ValueError if there are too many `turns`, or if `texts`, the questions and answers, are too long."""

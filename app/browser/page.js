@@ -1,8 +1,9 @@
 // The page: what its components call by name as soon as they are there (app/browser/bundle.py).
 
 import { mountBoard } from "./compare/board.js";
-import { mountLine, mountMarks, mountSettings, mountTabRequests } from "./compare/controls.js";
+import { answerStart, mountLine, mountMarks, mountSettings, mountTabRequests } from "./compare/controls.js";
 import { mountStage } from "./compare/stage.js";
+import { mountSweep } from "./compare/sweep.js";
 import { mountCourse } from "./learn/course.js";
 import { compareParameters, pageAddress } from "./shared/address.js";
 import { keeper, mountRuns, mountSharing } from "./shared/keeper.js";
@@ -19,6 +20,7 @@ window.lens = {
   settings: mountSettings,
   tabRequests: mountTabRequests,
   stage: mountStage,
+  sweep: mountSweep,
   board: mountBoard,
   step: mountStep,
   tradeoffs: mountTradeoffs,
@@ -26,5 +28,6 @@ window.lens = {
   // Called by name from the events of Gradio's components.
   address: pageAddress,
   compareParameters,
+  answerStart,
   keeper,
 };

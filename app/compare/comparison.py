@@ -24,7 +24,8 @@ from mars.tasks import Problem
 class Question:
     """A person's question, within `limits`; `threshold` is where the slider stands at the start.
 
-    `earlier` maps the key of a lane to the turns before this prompt; each lane reads its own earlier answers.
+    `earlier` maps the key of a lane to the turns before this prompt; each lane reads its own earlier answers. All lanes
+    go on from `answer_prefix`, the beginning of the answer.
     """
 
     prompt: str
@@ -32,11 +33,14 @@ class Question:
     max_new_tokens: int = DEFAULT_NEW_TOKENS
     problem: Problem | None = None
     earlier: Mapping[str, tuple[Turn, ...]] = field(default_factory=dict)
+    answer_prefix: str = ""
     limits: Limits = USUAL_LIMITS
 
     def __post_init__(self) -> None:
         """Raise ValueError with a sentence for the person."""
         object.__setattr__(self, "prompt", self.limits.check_prompt(self.prompt))
+        start = self.limits.check_text(self.answer_prefix, "The start of the answer")
+        object.__setattr__(self, "answer_prefix", start)
         object.__setattr__(self, "max_new_tokens", self.limits.check_length(self.max_new_tokens))
         for turns in self.earlier.values():
             texts = [text for turn in turns for text in (turn.prompt, turn.answer)]
@@ -45,7 +49,9 @@ class Question:
     @classmethod
     def following(cls, run: Run, lanes: Sequence[str], **fields: Any) -> Question:
         """A question that goes on with `run` in these lanes; ValueError if one took no part, or it gets too long."""
-        earlier = {lane.key: (*lane.earlier, Turn(prompt=run.question.prompt, answer=lane.text)) for lane in run.lanes}
+        asked = run.question
+        turns = {lane.key: Turn(prompt=asked.prompt, answer=asked.answer_prefix + lane.text) for lane in run.lanes}
+        earlier = {lane.key: (*lane.earlier, turns[lane.key]) for lane in run.lanes}
         if missing := next((key for key in lanes if key not in earlier), None):
             raise ValueError(f"Lane {missing.upper()} wrote nothing in the last run. Press Run to start afresh.")
         return cls(earlier={key: earlier[key] for key in lanes}, **fields)
@@ -79,7 +85,7 @@ def enter(request: LaneRequest, question: Question, live: LiveRun, queue: Admiss
     checkpoint, settings, control = request.prepared(live, question.max_new_tokens, MOST_ALTERNATIVES)
     control.trace = True  # for Step through
     decoder, earlier = request.choice.decoder, question.earlier.get(request.key, ())
-    ids = prompt_ids(checkpoint, question.prompt, question.max_new_tokens, earlier)
+    ids = prompt_ids(checkpoint, question.prompt, question.max_new_tokens, earlier, question.answer_prefix)
     lane = Lane(
         request.key,
         request.title,
@@ -115,7 +121,7 @@ def compare(entries: Sequence[Entry], question: Question, live: LiveRun, queue: 
     yield Step(tuple(stream.Same(kind="same", lanes=[baseline.key, other]) for other in alike))
     whole = [lane for lane in _exact(lanes, baseline) if lane.key in alike]
     yield Step(tuple(stream.agreement(lane.key, baseline.key, lane.tally.tokens, whole=True) for lane in whole))
-    yield from _verdicts(lanes, question.problem)
+    yield from _verdicts(lanes, question)
     yield Step((_closing(lanes, live.reason),))
 
 
@@ -123,7 +129,14 @@ def finished(identity: str, question: Question, lanes: Sequence[Lane]) -> Run | 
     """The run to keep, with everything that the lanes have written so far; None if no lane had a pass."""
     if not any(lane.records for lane in lanes):
         return None
-    return keep(identity, question.prompt, question.max_new_tokens, lanes, problem=question.problem)
+    return keep(
+        identity,
+        question.prompt,
+        question.max_new_tokens,
+        lanes,
+        problem=question.problem,
+        answer_prefix=question.answer_prefix,
+    )
 
 
 def _pass_step(entry: Entry, event: LanePass, lanes: Sequence[Lane], differences: Differences) -> Step:
@@ -181,10 +194,10 @@ def _speed_ups(lanes: Sequence[Lane], baseline: Lane) -> dict[str, float | None]
     }
 
 
-def _verdicts(lanes: Sequence[Lane], problem: Problem | None) -> Iterator[Step]:
+def _verdicts(lanes: Sequence[Lane], question: Question) -> Iterator[Step]:
     for lane in lanes:
-        if problem is not None and lane.finish_reason != "cancelled":
-            lane.right = problems.is_right(problem, lane.text)
+        if question.problem is not None and lane.finish_reason != "cancelled":
+            lane.right = problems.is_right(question.problem, question.answer_prefix + lane.text)
             yield Step((stream.Correctness(kind="verdict", lane=lane.key, right=lane.right),))
 
 

@@ -115,13 +115,13 @@ def _write(
     control.trace = wanted.trace
     records = start(checkpoint, wanted.decoder, ids, settings, control, runner.queue.places)
 
-    for _ in _now_and_then(_passes(lane, records, runner.queue), now):
+    for _ in _now_and_then(passes(lane, records, runner.queue), now):
         yield {"state": "running", "sentence": "Writing.", "text": lane.text, "counts": _counts(lane)}
     lane.end()
     return lane
 
 
-def _passes(lane: Lane, records: Iterator[ForwardPass], queue: AdmissionQueue) -> Iterator[None]:
+def passes(lane: Lane, records: Iterator[ForwardPass], queue: AdmissionQueue) -> Iterator[None]:
     """Run the lane to its end and yield None after each pass; closing this generator ends it early."""
     for event in race({lane.key: records}, lambda _: device_lock(lane.checkpoint, queue)):
         if isinstance(event, LanePass):

@@ -111,6 +111,7 @@ def keep(
     lanes: Sequence[Lane],
     *,
     problem: Problem | None = None,
+    answer_prefix: str = "",
     title: str = "",
     note: str = "",
 ) -> Run:
@@ -121,7 +122,7 @@ def keep(
         kind=KIND,
         id=identity,
         date=datetime.now(UTC).isoformat(timespec="seconds"),
-        question=RunQuestion(prompt=prompt, max_new_tokens=max_new_tokens, problem=name),
+        question=RunQuestion(prompt=prompt, max_new_tokens=max_new_tokens, problem=name, answer_prefix=answer_prefix),
         lanes=tuple(_kept(lane) for lane in lanes if lane.records),
         title=title,
         note=note,

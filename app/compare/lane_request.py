@@ -69,8 +69,8 @@ class LaneRequest:
             return None
         return why_one_token(self.choice, self.checkpoint, threshold)
 
-    def card(self, slider: float | None, earlier: Sequence[Turn] = ()) -> stream.Card:
-        """Its card at this value of the slider; `earlier` has the turns before its run."""
+    def card(self, slider: float | None, earlier: Sequence[Turn] = (), answer_prefix: str = "") -> stream.Card:
+        """Its card at this value of the slider, after `earlier` turns; its answer goes on from `answer_prefix`."""
         return stream.lane(
             self.key,
             self.title,
@@ -80,6 +80,7 @@ class LaneRequest:
             problem=self.problem,
             inactive=self.inactive(self.settings(slider, 1, 0).threshold),
             earlier=earlier,
+            answer_prefix=answer_prefix,
         )
 
     def _note(self) -> str:

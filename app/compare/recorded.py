@@ -30,13 +30,13 @@ def lines() -> bytes:
     run = shipped().get(NAME)
     if run is None:
         return b""
-    first = stream.Recording(kind="recorded", prompt=run.question.prompt, lanes=list(map(_card, run.lanes)))
+    first = stream.Recording(kind="recorded", prompt=run.question.prompt, lanes=_cards(run))
     return stream.lines([first, *_messages(run)]).encode()
 
 
 def played(run: Run) -> str:
     """The lines of a run that a page follows from a file, as it would follow a live one."""
-    first = stream.Opening(kind="open", id=run.id, lanes=list(map(_card, run.lanes)), recorded=True)
+    first = stream.Opening(kind="open", id=run.id, lanes=_cards(run), recorded=True)
     judged = ((lane.key, lane.right) for lane in run.lanes if lane.right is not None)
     verdicts = [stream.Correctness(kind="verdict", lane=key, right=right) for key, right in judged]
     names = ", ".join(dict.fromkeys(lane.checkpoint for lane in run.lanes))
@@ -82,8 +82,13 @@ def _passes(lane: RunLane) -> Iterator[tuple[stream.Pass, list[str]]]:
             yield message, texts
 
 
-def _card(lane: RunLane) -> stream.Card:
+def _cards(run: Run) -> list[stream.Card]:
+    return [_card(lane, run.question.answer_prefix) for lane in run.lanes]
+
+
+def _card(lane: RunLane, answer_prefix: str) -> stream.Card:
     info = decoders.TABLE[lane.decoder]
     settings = {"checkpoint": lane.checkpoint, "decoder": lane.decoder, **asdict(lane.settings)}
     family = info.family_with(continuation=lane.settings.continuation)
-    return stream.lane(lane.key, lane.title, settings, family=family, note=f"{info.title} · recorded")
+    note = f"{info.title} · recorded"
+    return stream.lane(lane.key, lane.title, settings, family=family, note=note, answer_prefix=answer_prefix)

@@ -108,7 +108,7 @@ class Runner:
         self, identity: str, question: Question, lanes: Sequence[LaneChoice], live: LiveRun, ran: list[Lane]
     ) -> Iterator[Step]:
         requests = lane_request.requested(lanes)
-        cards = [request.card(live.slider.threshold, question.earlier.get(request.key, ())) for request in requests]
+        cards = [_card(request, question, live) for request in requests]
         yield Step((stream.opening(identity, cards),))
         for told in self.ready(lane_request.checkpoint_names(lanes), live):
             loading = told is not None and told["state"] == "loading"
@@ -139,8 +139,7 @@ class Runner:
                     taken[name] += 1
             except ValueError as error:
                 problem = error_sentence(error)
-            turns = question.earlier.get(request.key, ())
-            cards.append(replace(request, problem=problem).card(live.slider.threshold, turns))
+            cards.append(_card(replace(request, problem=problem), question, live))
         return entries, cards
 
     def ready(self, names: Iterable[str], live: LiveRun) -> Iterator[stream.Status | None]:
@@ -176,6 +175,10 @@ class Runner:
             late = [name for name in request.choice.checkpoints if not self.models.wait(name, 0.0)]
             found[request.key] = self.models.progress(late[0]) if late else None
         return stream.Waiting(kind="waiting", lanes=found)
+
+
+def _card(request: LaneRequest, question: Question, live: LiveRun) -> stream.Card:
+    return request.card(live.slider.threshold, question.earlier.get(request.key, ()), question.answer_prefix)
 
 
 def _explained(steps: Iterator[Step]) -> Iterator[Step]:

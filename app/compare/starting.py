@@ -26,14 +26,20 @@ MOST_ROWS = 16
 AHEAD = 1  # who looks on slowly decides about the pass after the next
 
 
-def prompt_ids(checkpoint: Checkpoint, prompt: str, max_new_tokens: int, earlier: Sequence[Turn] = ()) -> list[int]:
-    """Token ids of the prompt with the turns before it; ValueError, with the numbers, if they do not fit."""
+def prompt_ids(
+    checkpoint: Checkpoint, prompt: str, max_new_tokens: int, earlier: Sequence[Turn] = (), answer_prefix: str = ""
+) -> list[int]:
+    """Token ids of the prompt, with the turns before it and the beginning of the answer behind it.
+
+    ValueError, with the numbers, if they do not fit.
+    """
     messages = [
         message
         for turn in earlier
         for message in ({"role": "user", "content": turn.prompt}, {"role": "assistant", "content": turn.answer})
     ]
     ids = checkpoint.encode_chat([*messages, {"role": "user", "content": prompt}])
+    ids += checkpoint.encode_text(answer_prefix) if answer_prefix else []
     room = checkpoint.engine.context_length - max_new_tokens
     if len(ids) > room:
         what, instead = ("conversation", "Press Run to start afresh") if earlier else ("prompt", "Shorten it")

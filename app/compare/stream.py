@@ -43,7 +43,7 @@ class Card(StrictDict):
 
     `settings` are the fields of its `LaneChoice`; `hint` is shown until text comes, `problem` says why it cannot write,
     `inactive` why it writes one token per pass although it could write more. `earlier` has the questions before this
-    run and the lane's own answers, in a conversation that goes on.
+    run and the lane's own answers, in a conversation that goes on; the lane goes on from `answer_prefix`.
     """
 
     key: str
@@ -58,6 +58,7 @@ class Card(StrictDict):
     problem: str | None
     inactive: str | None
     earlier: list[tuple[str, str]]
+    answer_prefix: str
 
 
 class Follow(StrictDict):
@@ -260,6 +261,7 @@ def lane(
     problem: str | None = None,
     inactive: str | None = None,
     earlier: Sequence[Turn] = (),
+    answer_prefix: str = "",
 ) -> Card:
     """A lane that writes by these settings, the fields of its `LaneChoice`."""
     return {
@@ -275,6 +277,7 @@ def lane(
         "problem": problem,
         "inactive": inactive,
         "earlier": [(turn.prompt, turn.answer) for turn in earlier],
+        "answer_prefix": answer_prefix,
     }
 
 

@@ -59,11 +59,12 @@ class ProblemName(Strict):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunQuestion(Strict):
-    """The question; `problem` is None if the answer is not known."""
+    """The question; `problem` is None if the answer is not known. Every lane went on from `answer_prefix`."""
 
     prompt: Annotated[str, Field(max_length=100_000)]
     max_new_tokens: Length
     problem: ProblemName | None = None
+    answer_prefix: Annotated[str, Field(max_length=100_000)] = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -90,10 +90,11 @@ def written(value: object) -> str:
 
 
 def check_question(found: Found, usual: tuple[str, int], limits: Limits) -> None:
-    """Refuse a problem that does not exist, a prompt, and a length that are out of bounds."""
+    """Refuse a problem that does not exist, and texts and a length that are out of bounds."""
     task, seed = found.values.get("task", usual[0]), found.values.get("seed", usual[1])
     found.check(("task", "seed"), lambda: problems.find(task, seed))
     found.check(("prompt",), lambda: limits.check_prompt(found.values["prompt"]))
+    found.check(("start",), lambda: limits.check_text(found.values["start"], "The start of the answer"))
     found.check(("limit",), lambda: limits.check_length(found.values["limit"]))
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import gradio as gr
 from gradio.components import Component
 
-from app.compare import problems
+from app.compare import problems, sweep
 from app.compare.comparison import Question
 from app.compare.lane_choice import LANE_KEYS, PRESETS
 from app.compare.recorded import RECORDED
@@ -57,6 +57,7 @@ class Tab:
         with gr.Column(elem_classes="lens-settings", elem_id="settings"):
             self._settings_panel(first, note)
         self.prompt, self.family, self.seed, self.answer = self.form.shown
+        self.sweep = drawn("sweep", '<div class="lens-sweep"></div>', elem_id="sweep")
         recorded = RECORDED if len(pairs) > 1 else None
         self.stage = drawn("stage", '<div class="lens-stage"></div>', elem_id="stage", recorded=recorded)
 
@@ -67,6 +68,7 @@ class Tab:
             "task": self.family,
             "seed": self.seed,
             "prompt": self.prompt,
+            "start": self.form.start,
             "tau": self.threshold,
             "limit": self.limit,
             "pace": self.pace,
@@ -85,6 +87,7 @@ class Tab:
                 self.stop = gr.Button("Stop", size="lg", interactive=False, elem_id="stop", min_width=10)
                 self.follow = gr.Button("Follow up", size="lg", elem_id="follow", min_width=10)
             self.settings = drawn("settings", _SETTINGS)
+            self.sweep_run = gr.Button("Compare five τ", size="sm", min_width=10, elem_id="sweep-run")
 
     def _settings_panel(self, first: Pair, note: str) -> None:
         """The panel of settings, open or closed; the browser remembers which (browser/compare/controls.js)."""
@@ -103,10 +106,13 @@ class Tab:
     def connect(self) -> None:
         """Connect every event but those of `keep` and `offer`; events that set the controls go through `settle`."""
         self.form.connect()
-        inputs = [self.prompt, self.family, self.seed, self.threshold, self.pace, self.limit, *self.row.inputs]
-        started = [self.stage, self.run, self.stop]
-        for button, act in ((self.run, self._run), (self.follow, self._follow_up)):
-            button.click(act, inputs, started, queue=False, **QUIET)
+        about = [self.prompt, self.form.start, self.family, self.seed]
+        inputs = [*about, self.threshold, self.pace, self.limit, *self.row.inputs]
+        buttons = ((self.run, self._run, self.stage), (self.follow, self._follow_up, self.stage))
+        for button, act, view in (*buttons, (self.sweep_run, self._sweep, self.sweep)):
+            button.click(act, inputs, [view, self.run, self.stop], queue=False, **QUIET)
+        branched = [self.stage, self.run, self.stop, self.form.start]
+        self.stage.select(self._branch, inputs, branched, queue=False, **QUIET)
         self.stop.click(self.end_run, queue=False, **QUIET)
         self.threshold.input(self.steer, self.threshold, self.reading, queue=False, **LATEST)
         self.pace.input(self._set_pace, self.pace, queue=False, **LATEST)
@@ -118,7 +124,8 @@ class Tab:
 
     def keep(self, kept: Component) -> None:
         """Write each finished run to the component `kept`, as the page opens it."""
-        self.stage.submit(self._ended, None, [self.run, self.stop, kept], queue=False, **QUIET)
+        for view in (self.stage, self.sweep):
+            view.submit(self._ended, None, [self.run, self.stop, kept], queue=False, **QUIET)
 
     def offer(self, board: Component) -> None:
         """Connect the choice of models with the whole tab; `board` is its section for scores."""
@@ -208,17 +215,26 @@ class Tab:
                 del self._introducing[session]
 
     def _run(self, request: gr.Request, *inputs: Any) -> tuple[Any, ...]:
-        return self._start(request, False, *inputs)
+        return self._start(request, "run", *inputs)
 
     def _follow_up(self, request: gr.Request, *inputs: Any) -> tuple[Any, ...]:
         """Run the prompt as the next turn of the last run's conversation; each lane reads its own answers."""
-        return self._start(request, True, *inputs)
+        return self._start(request, "follow", *inputs)
+
+    def _sweep(self, request: gr.Request, *inputs: Any) -> tuple[Any, ...]:
+        """Answer the prompt by AR and at five thresholds; the lane is the one that follows the slider."""
+        return self._start(request, "sweep", *inputs)
+
+    def _branch(self, event: gr.EventData, request: gr.Request, prompt: str, _: str, *others: Any) -> tuple[Any, ...]:
+        """Run the prompt again; the event has what its answer is to start with."""
+        return *self._start(request, "run", prompt, event._data, *others), event._data
 
     def _start(
         self,
         request: gr.Request,
-        follows: bool,
+        what: Literal["run", "follow", "sweep"],
         prompt: str,
+        start: str,
         task: str,
         seed: float,
         slider: float,
@@ -233,17 +249,21 @@ class Tab:
             choices = self.row.read(*lanes)
             fields: dict[str, Any] = {
                 "prompt": prompt,
+                "answer_prefix": start,
                 "threshold": threshold_of(slider),
                 "max_new_tokens": limit or 0,
                 "limits": self.runner.limits,
             }
-            if not follows:
+            if what != "follow":
                 question = Question(**fields, problem=problems.asked(prompt, task, seed))
             elif history := self.runner.sessions.finished(session):
                 question = Question.following(history[-1], LANE_KEYS[: len(choices)], **fields)
             else:
                 raise ValueError("There is no conversation to go on with. Press Run first.")
-            identity = self.runner.start(session, question, choices, pace)
+            if what == "sweep":
+                identity = sweep.start(self.runner, session, question, choices)
+            else:
+                identity = self.runner.start(session, question, choices, pace)
         except ValueError as error:
             return refusal(error), gr.skip(), gr.skip()
         return begun(identity)
@@ -252,10 +272,12 @@ class Tab:
         """Handle the event that the page has read the end of a run: the buttons, and the run if it had a pass."""
         identity, session = event._data if isinstance(event._data, str) else "", str(request.session_hash)
         run = self.runner.result(session, identity)
+        # The buttons of a later run that has begun stay as they are.
+        buttons = (gr.skip(), gr.skip()) if self.runner.sessions.running(session) else ended()
         if run is None or any(run.id == other.id for other in self.runner.sessions.finished(session)):
-            return *ended(), gr.skip()
+            return *buttons, gr.skip()
         self.runner.sessions.keep(session, request.client.host if request.client else "", run)
-        return *ended(), page_document(run)
+        return *buttons, page_document(run)
 
     def end_run(self, request: gr.Request) -> None:
         self.runner.sessions.stop(str(request.session_hash))

@@ -17,10 +17,15 @@ _GIVEN = "(prompt) => { lens.address()?.settings.give('prompt', prompt); }"
 """In the browser: no family and seed names a question, so the address has its text."""
 
 
+_STARTED = "(prompt, start) => lens.answerStart(prompt, start)"
+"""In the browser: the start of an answer belongs to its prompt."""
+
+
 class QuestionForm:
     """The prompt and its examples, laid out in the current Blocks; `choose` lays out the chooser of problems elsewhere.
 
-    `shown` are the components whose values `pick` gives. `note` and `general` offer the model for any question.
+    `shown` are the components whose values `pick` gives. `note` and `general` offer the model for any question,
+    `start` is the beginning of the answer, shown where there is one.
     """
 
     def __init__(self, tasks: bool = True, questions: bool = False) -> None:
@@ -30,6 +35,9 @@ class QuestionForm:
         with gr.Column(scale=3, min_width=320, elem_classes="lens-prompt"):
             self.prompt = gr.Textbox(
                 label="Prompt", lines=1, max_lines=8, elem_id="prompt", placeholder="Ask, or choose an example"
+            )
+            self.start = gr.Textbox(
+                label="Answer starts with", lines=1, max_lines=3, elem_id="answer-start", placeholder="nothing"
             )
             with _row("lens-examples lens-questions", shown=not tasks) as question_row:
                 for label, prompt in problems.QUESTIONS if questions else ():
@@ -62,6 +70,8 @@ class QuestionForm:
         self.prompt.change(  # Gradio's input event does not come when text is pasted or cut
             _answer, [self.prompt, self.family, self.seed], self.answer, queue=False, **LATEST
         )
+        about = [self.prompt, self.start]
+        gr.on([part.change for part in about], None, about, self.start, js=_STARTED, queue=False, **QUIET)
 
     def choose(self) -> None:
         """Lay out the chooser of problems inside the current Blocks."""

@@ -8,10 +8,13 @@ import { sentenceOf } from "../shared/reasons.js";
 import { cut, thresholdName, visiblePiece } from "../shared/tokens.js";
 
 const MOST_REJECTED = 8;
+const CONTROL = /^<[^ ]+>$/; // as a text it would be no control token
 
 export class TokenCard extends Card {
-  constructor(host) {
+  // `onBranch` hears what stands instead of the token of a fact.
+  constructor(host, onBranch) {
     super(host, "lens-card");
+    this.branch = (text) => this.node && onBranch(this.fact, text);
     // Not for the tab key: Enter on the token does the same.
     this.step = button("lens-tool lens-card-step", "Step through from here ↵", () => this.stepThrough(), { tabindex: -1 });
     this.step.addEventListener("mousedown", (event) => event.preventDefault());
@@ -32,9 +35,23 @@ export class TokenCard extends Card {
       make("p", "lens-card-numbers", scoreWords(lane, score, message.threshold)),
       make("p", "lens-card-reason", reasonOf(fact)),
       make("p", "lens-card-rejected", rejectedOf(message)),
-      alternativeList(others.map(([other, probability]) => [visiblePiece(other), probability, other === piece])),
+      ...this.others(ghost ? null : lane, others, piece),
       this.step,
     );
+  }
+
+  // The other likely tokens here. Where a run can be made, each of them, or a text of one's own, begins one.
+  others(lane, found, piece) {
+    const able = lane && !this.step.hidden && !lane.earlier.length && document.querySelector("#answer-start");
+    const act = (text) => this.branch(text);
+    const listed = found.map(([other, probability]) => {
+      const said = other === piece;
+      return [visiblePiece(other), probability, said, able && !said && !CONTROL.test(other) ? () => act(other) : null];
+    });
+    if (!able) return [alternativeList(listed)];
+    const own = make("input", "lens-field lens-card-own", "", { placeholder: "another text", "aria-label": "Another text from here on" });
+    own.addEventListener("keydown", ({ key }) => key === "Enter" && own.value && act(own.value));
+    return [alternativeList(listed), make("p", "", "Choose another token, or write a text: all lanes go on from it."), own];
   }
 
   stepThrough() {

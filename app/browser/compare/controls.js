@@ -44,6 +44,15 @@ export function keepLast(root, selector) {
   });
 }
 
+// The start of an answer belongs to its prompt: another prompt leaves it, unless an address gives both.
+const asked = { prompt: null, start: "" };
+
+export function answerStart(prompt, start) {
+  const kept = prompt === asked.prompt || start !== asked.start ? start : "";
+  Object.assign(asked, { prompt, start: kept });
+  return kept;
+}
+
 // Requests of other tabs to Compare (app/tabs/cross_tab.py). "lens:use" {choice: fields of a lane, task?, seed?} puts
 // these settings into the second lane; "lens:problem" {task, seed} picks this problem. Both open the tab.
 export function mountTabRequests({ submit }) {

@@ -3,7 +3,7 @@
 
 import { make, put } from "../shared/dom.js";
 import { isRefused } from "../shared/reasons.js";
-import { bandNode, decimals, ghostNode, plural, proposedBy, proposedWords, sureness, thresholdName, tokenNode, visiblePiece } from "../shared/tokens.js";
+import { bandNode, decimals, ghostNode, givenNode, plural, proposedBy, proposedWords, sureness, thresholdName, tokenNode, visiblePiece } from "../shared/tokens.js";
 import { Counters } from "./counters.js";
 
 const ENDINGS = { length: "length limit", cancelled: "stopped" };
@@ -35,7 +35,7 @@ export class LaneView {
     const about = make("p", "lens-lane-about", `${lane.checkpoint} · ${lane.note}`);
     about.title = about.textContent;
     const foot = put(make("div", "lens-lane-foot"), this.reason, this.note, this.counters.root, about);
-    put(this.root, this.top(), ...this.before(), this.text, foot);
+    put(this.root, this.top(), ...this.conversation(), this.text, foot);
     this.inactive({ sentence: lane.inactive });
     this.sum(NOTHING);
   }
@@ -52,7 +52,7 @@ export class LaneView {
   }
 
   // The conversation before this run, folded into one line.
-  before() {
+  conversation() {
     const { earlier = [] } = this.lane;
     if (!earlier.length) return [];
     const said = make("summary", "", `Question ${earlier.length + 1} · after “${earlier.at(-1)[0].trim().replace(/\s+/g, " ")}”`);
@@ -63,12 +63,24 @@ export class LaneView {
   block() {
     const { hint, title } = this.lane;
     const name = `Text written by ${title}; arrow keys walk through its tokens`;
-    return make("div", "lens-text", "", { tabindex: 0, "data-hint": hint, role: "group", "aria-label": name });
+    const text = make("div", "lens-text", "", { tabindex: 0, "data-hint": hint, role: "group", "aria-label": name });
+    if (this.start) text.append(givenNode(this.start));
+    return text;
   }
 
   // Lanes of a live run have a letter as their key; those of a recorded one get one by their place.
   get letter() {
     return this.lane.letter ?? this.lane.key.toUpperCase();
+  }
+
+  // What the answer was given to start with.
+  get start() {
+    return this.lane.answer_prefix ?? "";
+  }
+
+  // All of the answer before the token at this place.
+  before(index) {
+    return this.start + this.tokens.slice(0, index).map(({ textContent }) => textContent).join("");
   }
 
   // The clock of the lane at its last pass, in seconds of model time.

@@ -34,8 +34,10 @@ export class Pointer {
   }
 
   leave() {
+    const text = this.card.root.contains(document.activeElement) && this.card.node.closest(".lens-text");
     this.card.close();
     this.pinned = false;
+    text?.focus?.();
   }
 
   // The pass that is looked at shows all that it rejected.
@@ -57,6 +59,10 @@ export class Pointer {
     const view = this.stage.shown.list.find((lane) => lane.text.contains(event.target));
     if (!view) return undefined;
     if (event.key === "Enter") return this.card.stepThrough();
+    if (event.key === "b") {
+      event.preventDefault(); // it would be the first letter of the field
+      return this.card.root.querySelector("button.lens-alternative, .lens-card-own")?.focus();
+    }
     const step = { ArrowRight: 1, ArrowLeft: -1, Home: -Infinity, End: Infinity }[event.key];
     const { places } = view;
     if (step === undefined || !places.length) return undefined;

@@ -21,10 +21,10 @@ const PATIENCE = 5_000; // milliseconds
 const UNANSWERED = "The server does not answer. Is it still running, and is this browser online?";
 
 class Stage extends RunView {
-  // `ended` hears the identity of a run of which no more will come.
-  constructor(root, recorded, ended) {
+  // `ended` hears the identity of a run of which no more will come, `branch` what answers are to start with.
+  constructor(root, recorded, ended, branch) {
     super(root);
-    this.ended = ended;
+    Object.assign(this, { ended, branch });
     this.facts = new WeakMap();
     this.lanes = new LaneSet();
     this.recorded = null; // the recorded run while it is in view
@@ -35,7 +35,7 @@ class Stage extends RunView {
     this.foot = new StageFoot(this.replay, () => this.stepThrough());
     this.track = make("div");
     put(root, this.caption(), this.picks.root, this.track, this.foot.root);
-    this.pointer = new Pointer(this, new TokenCard(root));
+    this.pointer = new Pointer(this, new TokenCard(root, (fact, text) => this.goOn(fact, text)));
     this.frames = new FrameTimer(() => this.draw());
     document.addEventListener("lens:prompt", ({ detail }) => this.asks(detail));
     document.addEventListener("click", ({ target }) => target.closest?.("#run, #follow") && this.await());
@@ -171,6 +171,13 @@ class Stage extends RunView {
     return { lane, number: view?.gone ? view.passes[view.gone - 1]?.number : number };
   }
 
+  // Another run of the prompt, in which all answers start with this text instead of a token and what followed it.
+  goOn({ lane, message, place }, text) {
+    this.pointer.leave();
+    this.await();
+    this.branch(this.lanes.views.get(lane.key).before(message.start + place) + text);
+  }
+
   stepThrough() {
     announce("lens:step", { run: this.root.dataset.run, ...this.place });
   }
@@ -201,8 +208,9 @@ function promptNow() {
   return document.querySelector("#prompt textarea")?.value;
 }
 
-export function mountStage({ element, props, watch, submit }) {
-  const stage = new Stage(element.querySelector(".lens-stage"), props.recorded, submit);
+export function mountStage({ element, props, watch, submit, tell }) {
+  const branch = (start) => tell("select", start);
+  const stage = new Stage(element.querySelector(".lens-stage"), props.recorded, submit, branch);
   stage.read(props.value);
   // In a task of its own: Gradio has done enough in this one.
   watch("value", () => setTimeout(() => stage.read(props.value)));

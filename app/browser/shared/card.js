@@ -47,7 +47,7 @@ export class Card {
   }
 }
 
-// The most probable tokens: [word, probability, whether it was the one], or nothing.
+// The most probable tokens: [word, probability, whether it was the one, what a press on it does], or nothing.
 export function alternativeList(found) {
   if (!found.length) return "";
   const list = make("ol", "lens-alternatives", "", { "aria-label": "Most probable tokens" });

@@ -28,6 +28,7 @@ const SHORTCUTS = {
     [["g"], "g", "Details: scores, drafts and rejected proposals", () => press("#stage .lens-switch input")],
     [[], "← → Home End", "Walk through the tokens of a text"],
     [[], "Enter", "Step through the run from this token"],
+    [[], "b", "Choose another token here, from which all lanes go on"],
     [[], "Esc", "Close a card"],
   ],
 };

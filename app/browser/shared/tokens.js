@@ -3,7 +3,7 @@
 // from (tokens.css).
 
 import { decoderOf, isSurerWhenLower } from "./decoders.js";
-import { make, put } from "./dom.js";
+import { button, make, put } from "./dom.js";
 
 export function decimals(value, places) {
   return value.toLocaleString("en-US", { minimumFractionDigits: places, maximumFractionDigits: places });
@@ -82,6 +82,11 @@ export function tokenNode(piece, { kind, sure, first, ends }) {
   return node;
 }
 
+// The start of an answer, which was given and no lane wrote.
+export function givenNode(text) {
+  return make("span", "lens-given", text, { title: "Given: no lane wrote this" });
+}
+
 // A proposal that was not accepted. Its text is drawn by the style sheet: it is no part of what the lane wrote, neither
 // for who copies the text nor for a screen reader.
 export function ghostNode(piece, { sure, refused }) {
@@ -91,12 +96,13 @@ export function ghostNode(piece, { sure, refused }) {
   return node;
 }
 
-// One of the most probable tokens at a place, over a bar as long as its probability.
-export function alternativeNode(word, probability, said) {
+// One of the most probable tokens at a place, over a bar as long as its probability; a button where a press does something.
+export function alternativeNode(word, probability, said, act = null) {
   const node = make("li", said ? "said" : "");
   node.style.setProperty("--share", `${100 * Math.min(1, probability)}%`);
   const share = probability >= 0.001 ? cut(probability, 3) : "< 0.001";
-  return put(node, make("span", "lens-alternative", word), make("span", "lens-share", share));
+  const name = act ? button("lens-alternative", word, act) : make("span", "lens-alternative", word);
+  return put(node, name, make("span", "lens-share", share));
 }
 
 // A piece as a word on one line: nothing in it is invisible.

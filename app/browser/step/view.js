@@ -2,7 +2,7 @@
 
 import { decoderOf, familyOf } from "../shared/decoders.js";
 import { button, make, put, status } from "../shared/dom.js";
-import { bandNode, decimals, letterWords, plural, proposedBy, sureness, thresholdName, tokenNode } from "../shared/tokens.js";
+import { bandNode, decimals, givenNode, letterWords, plural, proposedBy, sureness, thresholdName, tokenNode } from "../shared/tokens.js";
 import { columnsOf, SteppedLane } from "./lane.js";
 import { MatrixView, ProposalCard, WindowView } from "./pass.js";
 import { Player, WhatIf } from "./player.js";
@@ -60,7 +60,7 @@ export class StepView {
     for (const node of this.lanes.children) node.setAttribute("aria-pressed", String(node.dataset.lane === found.key));
     const wide = found.records.some((record) => record.rows[0].proposals.length > ROOMY);
     this.panel.className = `step-panel lens-box lens-lane-${this.lane.family}${wide ? " wide" : ""}`;
-    this.passage.open(this.lane);
+    this.passage.open(this.lane, this.run.question.answer_prefix);
     const first = this.lane.passes.find(({ counted }) => counted)?.index ?? 0;
     this.player.open(this.lane, number ? this.lane.find(number) : first);
     this.whatIf.open(this.lane);
@@ -146,9 +146,9 @@ class PassageView {
     });
   }
 
-  open(lane) {
+  open(lane, start = "") {
     this.groups = new Map();
-    this.root.replaceChildren();
+    this.root.replaceChildren(...(start ? [givenNode(start)] : []));
     const letters = {};
     for (const pass of lane.passes.filter(({ counted }) => counted)) {
       const tokens = pass.row.proposals.slice(0, pass.row.accepted).map((proposal, place) => {

@@ -8,7 +8,7 @@ from app.compare import stream
 from app.compare.comparison import Entry, Question, compare, finished
 from app.compare.event_stream import Step
 from app.compare.lane_choice import LaneChoice
-from app.runs.run import Turn
+from app.runs.run import Turn, read, to_json
 from app.scheduling import MAX_CHARACTERS, AdmissionQueue, Limits, LiveRun
 from mars.metrics import Tally, output_ids
 from mars.records import ForwardPass
@@ -201,6 +201,11 @@ def test_a_prompt_too_long_gets_the_numbers(
         ({"prompt": ""}, "The prompt is empty"),
         ({"prompt": " \n\t "}, "The prompt is empty"),
         ({"prompt": "x" * 100_000}, f"100,000 characters; at most {MAX_CHARACTERS:,}"),
+        (
+            {"answer_prefix": "x" * 100_000},
+            "The start of the answer has 100,000 characters",
+        ),
+        ({"answer_prefix": ["x"]}, "The start of the answer must be text"),
         ({"max_new_tokens": 0}, "between 16 and 512 new tokens"),
         ({"max_new_tokens": 513}, "between 16 and 512 new tokens"),
     ],
@@ -269,6 +274,28 @@ def test_each_lane_follows_up_its_own_text(begin: Begin, live: LiveRun) -> None:
     assert {lane.key: lane.earlier for lane in kept.lanes} == turns
     third = Question.following(kept, "ab", prompt="And in French?", threshold=0.9)
     assert [turn.prompt for turn in third.earlier["b"]] == ["How many sheep?", "Now shorter, please"]
+
+
+def test_all_lanes_go_on_from_a_given_start(begin: Begin, live: LiveRun, example: Any) -> None:
+    start = "Let us <|im_end|> think: "
+    asked = question(prompt=example.prompt, problem=example, answer_prefix=start)
+    alone, entries = begin(AR, MARS, prompt=example.prompt), begin(AR, MARS, prompt=example.prompt, answer_prefix=start)
+    for before, entry in zip(alone, entries, strict=True):
+        ids = entry.lane.checkpoint.encode_text(start)  # a control token in it is text
+        assert entry.lane.prompt_tokens == before.lane.prompt_tokens + len(ids)
+    told = run(entries, live, prompt=example.prompt, problem=example, answer_prefix=start)
+    assert [message["right"] for message in told if message["kind"] == "verdict"] == [True, False]
+    kept = finished("first", asked, [entry.lane for entry in entries])
+    assert read(to_json(kept)).question.answer_prefix == start
+    assert kept.lanes[0].text == RIGHT  # the start is no lane's
+    again = Question.following(kept, "ab", prompt="Now shorter, please", threshold=0.9)
+    assert again.earlier["a"][0].answer == start + RIGHT
+
+
+def test_a_verdict_is_on_the_whole_answer(begin: Begin, live: LiveRun, example: Any) -> None:
+    given = {"prompt": example.prompt, "problem": example, "answer_prefix": RIGHT}
+    told = run(begin(texts={"ar": " Bye.", "mars": "!"}, prompt=example.prompt, answer_prefix=RIGHT), live, **given)
+    assert [message["right"] for message in told if message["kind"] == "verdict"] == [True, True]
 
 
 @pytest.mark.parametrize(("answer", "agrees"), [(RIGHT, True), (WRONG, False)], ids=["same", "another"])

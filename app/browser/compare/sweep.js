@@ -1,0 +1,63 @@
+// A sweep of τ on one's own prompt: AR and a lane at five thresholds, a row each, as they come.
+
+import { bringIntoView, button, make, put, status } from "../shared/dom.js";
+import { RunView } from "../shared/feed.js";
+import { decimals } from "../shared/tokens.js";
+
+// label, explanation, value of a row
+const COLUMNS = [
+  ["tokens / pass", "Tokens ÷ passes that write.", ({ tokensPerForward }) => decimals(tokensPerForward, 2)],
+  ["ms / pass", "Mean model time of a pass that writes.", ({ milliseconds }) => decimals(milliseconds, 1)],
+  ["seconds", "Model time of the whole answer, the prompt included.", ({ seconds }) => decimals(seconds, 2)],
+  ["× AR's time", "Its seconds ÷ those of AR: below 1 it is faster.", ({ ratio }) => (ratio === null ? "–" : decimals(ratio, 2))],
+  ["tokens that differ", "Tokens in which the text differs from AR's, and the length of the text.", differs],
+];
+
+function differs({ threshold, differing, tokens }) {
+  return threshold === null ? `${tokens} tokens` : `${differing} of ${tokens}`;
+}
+
+class Sweep extends RunView {
+  constructor(root, ended) {
+    super(root);
+    this.ended = ended;
+    this.status = status("lens-status");
+    this.name = make("caption", "lens-note");
+    this.body = make("tbody");
+    const heads = COLUMNS.map(([label, meaning]) => make("th", "number", label, { scope: "col", title: meaning }));
+    const head = put(make("thead"), put(make("tr"), make("th", "", "τ", { scope: "col" }), ...heads));
+    this.table = make("div", "lens-scroll", "", { tabindex: 0, role: "region", "aria-label": "Sweep of τ" });
+    put(this.table, put(make("table", "lens-table"), this.name, head, this.body));
+    const close = button("lens-tool", "×", () => (root.hidden = true), { "aria-label": "Close the sweep" });
+    put(root, put(make("div", "lens-status-line"), this.status, close), this.table);
+    root.hidden = this.table.hidden = true;
+  }
+
+  begin() {
+    this.state({ state: "loading", sentence: "Starting …" });
+    bringIntoView(this.root);
+  }
+
+  open({ title, checkpoint }) {
+    this.name.textContent = `AR, then ${title} (${checkpoint}) at five thresholds, one text after another`;
+    this.body.replaceChildren();
+    this.table.hidden = false;
+  }
+
+  swept(row) {
+    const name = make("th", "", row.threshold === null ? "AR" : decimals(row.threshold, 1), { scope: "row" });
+    const cells = COLUMNS.map(([, , read]) => make("td", "number", read(row)));
+    this.body.append(put(make("tr", row.threshold === null ? "lens-lane-ar" : "lens-lane-masks"), name, ...cells));
+  }
+
+  state(message) {
+    this.root.hidden = false;
+    this.root.dataset.state = message.state;
+    super.state(message);
+  }
+}
+
+export function mountSweep({ element, props, watch, submit }) {
+  const sweep = new Sweep(element.querySelector(".lens-sweep"), submit);
+  watch("value", () => sweep.read(props.value));
+}

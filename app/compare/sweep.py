@@ -1,0 +1,149 @@
+"""A sweep of τ on one prompt: AR, and then the lane that follows the slider at five thresholds, one after another."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from difflib import SequenceMatcher
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from app.compare import lane_request, stream
+from app.compare.comparison import Question, enter
+from app.compare.event_stream import Step
+from app.compare.generation import passes
+from app.compare.lane import Lane
+from app.compare.lane_choice import LaneChoice
+from app.compare.lane_request import LaneRequest, comparable
+from app.compare.runner import NEVER_BEGAN, Runner
+from app.compare.starting import is_shared
+from app.scheduling import FEWEST_TOKENS, LiveRun
+from mars.decoders import BASELINE
+from mars.metrics import COUNTED
+from mars.schema import StrictDict
+
+THRESHOLDS = (0.9, 0.8, 0.7, 0.6, 0.5)
+_SHARED = " Other runs shared some passes, so these seconds count their work too."
+
+
+class SweepOpening(StrictDict):
+    """The first message: the lane whose τ is swept, with its checkpoint."""
+
+    kind: Literal["open"]
+    title: str
+    checkpoint: str
+
+
+class Swept(StrictDict):
+    """A finished text. `threshold` is None for AR.
+
+    `milliseconds` is the mean time of a pass that writes; `ratio` is the time over AR's, None for AR and for a model of
+    another size; `differing` counts the tokens in which the text differs from AR's.
+    """
+
+    kind: Literal["swept"]
+    threshold: float | None
+    tokens: int
+    tokensPerForward: float
+    milliseconds: float
+    seconds: float
+    ratio: float | None
+    differing: int
+
+
+Message = Annotated[SweepOpening | Swept | stream.Status | stream.Refusal, Field(discriminator="kind")]
+"""Whatever a sweep tells its page."""
+
+
+def start(runner: Runner, session: str, question: Question, choices: Sequence[LaneChoice]) -> str:
+    """Start a sweep in a thread, as the run of `session`, and return its identity.
+
+    ValueError if no lane follows the slider; BusyError if the queue is full.
+    """
+    swept = next((choice for choice in choices if choice.steered), None)
+    if swept is None:
+        raise ValueError("No lane follows the slider. Set the threshold of a lane to “Slider” in Settings.")
+    own = LaneChoice(checkpoint=swept.checkpoint, decoder=BASELINE)
+    baseline = next((choice for choice in choices if choice.decoder == BASELINE), own)
+    live = LiveRun(runner.queue.join(), question.threshold)
+    return runner.begin(session, live, lambda _: _steps(runner, question, [baseline, swept], live))
+
+
+def _steps(runner: Runner, question: Question, choices: Sequence[LaneChoice], live: LiveRun) -> Iterator[Step]:
+    _, swept = lane_request.requested(choices)
+    yield Step((SweepOpening(kind="open", title=swept.title, checkpoint=swept.choice.checkpoint),))
+    for told in runner.ready(lane_request.checkpoint_names(choices), live):
+        yield Step((told,) if told else ())
+    if live.stopped:
+        yield NEVER_BEGAN
+        return
+    with ExitStack() as stack:
+        baseline, swept = lane_request.with_checkpoints(choices, runner.models, stack)
+        requests = [baseline, *(_at(swept, threshold) for threshold in THRESHOLDS)]
+        lanes = list[Lane]()
+        for request in requests[:2]:  # slow first calls count nowhere
+            _write(runner, request, replace(question, max_new_tokens=FEWEST_TOKENS), live)
+        for number, request in enumerate(requests, 1):
+            name = f"τ = {request.choice.threshold}" if lanes else "AR"
+            yield Step((stream.state("running", f"{name} writes: {number} of {len(requests)}."),))
+            lane = _write(runner, request, question, live)
+            if lane.finish_reason == "cancelled":
+                break
+            lanes.append(lane)
+            yield Step((row(lane, lanes[0]),))
+    yield Step((_closing([row(lane, lanes[0]) for lane in lanes], live, any(lane.shared for lane in lanes)),))
+
+
+def _at(request: LaneRequest, threshold: float) -> LaneRequest:
+    return replace(request, choice=replace(request.choice, follows=False, threshold=threshold))
+
+
+def _write(runner: Runner, request: LaneRequest, question: Question, live: LiveRun) -> Lane:
+    entry = enter(request, question, live, runner.queue)
+    for _ in passes(entry.lane, entry.records, runner.queue):
+        pass
+    entry.lane.shared = is_shared(entry.records)
+    entry.lane.end()
+    return entry.lane
+
+
+def row(lane: Lane, baseline: Lane) -> Swept:
+    """The figures of a finished lane beside those of AR."""
+    tally, other = lane.tally, baseline is not lane
+    same = comparable(lane.checkpoint, baseline.checkpoint)
+    written = itertools.dropwhile(lambda record: record.phase not in COUNTED, lane.records)  # behind the prompt's
+    return {
+        "kind": "swept",
+        "threshold": lane.settings.threshold if other else None,
+        "tokens": tally.tokens,
+        "tokensPerForward": round(tally.tokens_per_forward, 4),
+        "milliseconds": round(1000 * sum(record.seconds for record in written) / tally.passes, 3),
+        "seconds": round(tally.seconds, 5),
+        "ratio": round(tally.seconds / baseline.tally.seconds, 4) if other and same else None,
+        "differing": differing(lane.written, baseline.written),
+    }
+
+
+def differing(written: Sequence[str], others: Sequence[str]) -> int:
+    """The tokens that have no equal in the other text, in the order of both; a replaced token counts once."""
+    blocks = SequenceMatcher(None, written, others, autojunk=False).get_matching_blocks()
+    return max(len(written), len(others)) - sum(block.size for block in blocks)
+
+
+def _closing(rows: Sequence[Swept], live: LiveRun, shared: bool) -> stream.Status:
+    if live.stopped:
+        return stream.state("stopped", live.reason)
+    best = min((row for row in rows[1:] if row["ratio"]), key=lambda row: row["ratio"] or 0.0, default=None)
+    if best is None:
+        told = "These models differ in size, so their times are not compared."
+    elif (best["ratio"] or 0.0) >= 1.0:
+        told = "No τ took less time than AR."
+    else:
+        told = (
+            f"τ = {best['threshold']} took least time: {best['ratio']:.2f} of AR's; "
+            f"{best['differing']} of its {best['tokens']} tokens differ from AR's text."
+        )
+    return stream.state("done", f"Done. {told}{_SHARED if shared else ''}")

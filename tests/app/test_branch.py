@@ -1,0 +1,126 @@
+"""Another start of the answer, from which all lanes go on, and the sweep of τ, in a real Chromium."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+Visit = Callable[..., "Page"]
+pytestmark = pytest.mark.browser
+LANES = "abc"
+
+
+def run(tab: Page) -> None:
+    tab.click("#run")
+    finish(tab)
+
+
+def finish(tab: Page, state: str = "done") -> None:
+    tab.wait_for_selector(f".lens-stage[data-state={state}]")
+    tab.wait_for_selector("#run:enabled")
+
+
+def given(tab: Page) -> list[str]:
+    """What each lane was given to start with."""
+    return tab.locator(".lens-lane .lens-given").all_text_contents()
+
+
+def branch_by_text(tab: Page, place: int, text: str) -> str:
+    """Write something else in lane A instead of a token; returns what all lanes are to start with."""
+    tokens = tab.locator("[data-lane=a] .lens-token")
+    start = "".join(tokens.all_text_contents()[:place]) + text
+    tokens.nth(place).click()
+    tab.fill(".lens-card-own", text)
+    tab.keyboard.press("Enter")
+    tab.wait_for_selector(".lens-lane .lens-given")
+    finish(tab)
+    return start
+
+
+def test_all_lanes_go_on_from_another_text(served: Any, visit: Visit, new_tab: Callable[[str], Page]) -> None:
+    tab = visit(served.url)
+    run(tab)
+    assert given(tab) == []
+    start = branch_by_text(tab, 5, " <b>Paris</b>: 3")
+    assert given(tab) == [start] * 3  # as text, whatever it holds
+    assert tab.input_value("#answer-start textarea") == start
+    assert all(tab.locator(f"[data-lane={lane}] .lens-pass .lens-given").count() == 0 for lane in LANES)
+    written = served.last_run()[0].text
+    assert not written.startswith(start)
+    assert tab.locator("[data-lane=a] .lens-text").text_content() == start + written
+    with_it, without = (json.loads(line)[0]["records"][0] for line in served.results.read_text().splitlines()[:-3:-1])
+    assert json.loads(with_it)["query_tokens"] > json.loads(without)["query_tokens"]  # the prompt is longer
+
+    tab.click(".lens-step-through")
+    tab.wait_for_selector(".step-column")
+    assert tab.locator(".step-passage .lens-given").all_text_contents() == [start]
+    tab.click("#tab-compare-button")
+    tab.wait_for_function("start => new URLSearchParams(location.search).get('start') === start", arg=start)
+    other = new_tab(tab.url)
+    other.goto(tab.url)
+    other.wait_for_selector("html.lens-begun")
+    assert other.input_value("#answer-start textarea") == start
+
+    tab.click("text=Who is tallest?")
+    tab.wait_for_function("document.querySelector('#answer-start textarea').value === ''")
+    assert tab.locator("#answer-start").is_hidden()
+    run(tab)
+    assert given(tab) == []
+
+
+def test_a_likely_token_branches_by_keys(served: Any, visit: Visit) -> None:
+    tab = visit(served.url)
+    run(tab)
+    tokens = tab.locator("[data-lane=b] .lens-token")
+    before = tokens.all_text_contents()[:2]
+    tokens.nth(2).focus()
+    tab.keyboard.press("b")
+    other = tab.evaluate("document.activeElement.textContent")
+    assert tab.evaluate("document.activeElement.className") == "lens-alternative"
+    tab.keyboard.press("Enter")
+    tab.wait_for_selector(".lens-lane .lens-given")
+    finish(tab)
+    assert given(tab) == ["".join(before) + other.replace("·", " ")] * 3
+
+
+def test_a_sweep_is_one_click(served: Any, visit: Visit) -> None:
+    tab = visit(served.url)
+    assert tab.locator(".lens-sweep").is_hidden()
+    tab.click("#sweep-run")
+    tab.wait_for_selector(".lens-sweep[data-state=done]")
+    tab.wait_for_selector("#run:enabled")
+    rows = [row.split("\t") for row in tab.locator(".lens-sweep tbody").inner_text().splitlines()]
+    assert [row[0] for row in rows] == ["AR", "0.9", "0.8", "0.7", "0.6", "0.5"]
+    assert rows[0][1] == "1.00"
+    assert (rows[0][-1], rows[-1][-1]) == ("53 tokens", "2 of 53")
+    assert "took least time" in tab.inner_text(".lens-sweep .lens-status")
+    tab.set_viewport_size({"width": 390, "height": 800})
+    assert tab.evaluate("document.documentElement.scrollWidth") <= 390
+    tab.click(".lens-sweep [aria-label='Close the sweep']")
+    assert tab.locator(".lens-sweep").is_hidden()
+
+
+def test_stop_ends_a_sweep(served: Any, visit: Visit) -> None:
+    tab = visit(served.url)
+    tab.click("#lane-b-checkpoint input")
+    tab.locator("[role=option]", has_text="slow").click()
+    tab.click("#sweep-run")
+    tab.wait_for_selector(".lens-sweep tbody tr")
+    tab.click("#stop")
+    tab.wait_for_selector(".lens-sweep[data-state=stopped]")
+    tab.wait_for_selector("#run:enabled")
+    assert tab.locator(".lens-sweep tbody tr").count() < 6
+
+
+def test_a_wrong_length_refuses_a_sweep(served: Any, visit: Visit) -> None:
+    tab = visit(served.url)
+    tab.fill("#limit input", "3")
+    tab.click("#sweep-run")
+    tab.wait_for_selector(".lens-sweep[data-state=failed]")
+    assert tab.inner_text(".lens-sweep .lens-status") == "The length limit must be between 16 and 512 new tokens."
