@@ -143,8 +143,14 @@ def test_fields_without_a_default_are_required(document: Any) -> None:
     proposal = (*row, "proposals", 0)
     parents: list[Path] = [(), ("question",), lane, (*lane, "records", 1), row, proposal]
     parents += [(*row, "trace"), (*row, "trace", "spans", 0)]
-    optional = {("title", ()), ("note", ()), ("problem", ("question",)), ("finish_reason", row), ("trace", row)}
-    optional |= {("alternatives", proposal), ("earlier", lane), ("block", (*row, "trace"))}
+    optional = {("title", ()), ("note", ()), ("problem", ("question",)), ("answer_prefix", ("question",))}
+    optional |= {
+        ("finish_reason", row),
+        ("trace", row),
+        ("alternatives", proposal),
+        ("earlier", lane),
+        ("block", (*row, "trace")),
+    }
     for parent in parents:
         for name in [path[-1] for path in places(document) if path[:-1] == parent]:
             changed = deepcopy(document)
