@@ -27,7 +27,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     serving.prepare()
-    serving.host(chosen)
+    from app.export.shell import single  # late: it imports Gradio, which reads the environment
+
+    serving.host(chosen, single)
     return 0
 
 

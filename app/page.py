@@ -27,12 +27,18 @@ _MASTHEAD = """<header class="lens-masthead"><h1>MARS Lens</h1>
 
 
 def build(
-    runner: Runner, choice: dict[str, str], pairs: Sequence[Pair] = (), note: str = "", shared: SharedRuns | None = None
+    runner: Runner,
+    choice: dict[str, str],
+    pairs: Sequence[Pair] = (),
+    note: str = "",
+    shared: SharedRuns | None = None,
+    write_page: step.WritePage | None = None,
 ) -> gr.Blocks:
     """The page for `runner`; `choice` is the checkpoint of each lane at the start.
 
     `pairs` are those to choose between, the one of `choice` first (the default has no other); `note` is a sentence for
-    the person about that choice. `shared` is the folder of runs that were saved for links.
+    the person about that choice. `shared` is the folder of runs that were saved for links, `write_page` makes a page of
+    one run.
     """
     with gr.Blocks(title="MARS Lens", analytics_enabled=False, fill_width=True) as page:
         masthead = drawn("masthead", _MASTHEAD, elem_id="masthead")
@@ -50,7 +56,7 @@ def build(
                 learn.build()
             with gr.Tab("About", id="about", elem_id="tab-about"):
                 about.build(page, runner.models.sources)
-        step.build_sharing(runner.sessions, shared)
+        step.build_sharing(runner.sessions, shared, write_page)
         # Those that an address may name:
         masthead.props["tabs"] = [tab.id for tab in tabs.children if isinstance(tab, gr.Tab)]
         address.connect(page, masthead, comparing)

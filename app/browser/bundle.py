@@ -1,8 +1,8 @@
 """Bundles the browser-side files of the page, a module or style sheet with all that it imports, and serves scripts.
 
 No build step, and no file from elsewhere. The modules of `app/browser` are ES modules that a browser or Node can load
-as they are; the page and a replay get them as one script, in which each module is a function that returns its exports.
-So a module does the same in the bundle as alone. Three rules keep the bundler short: imports are static and name what
+as they are; the page gets them as one script, in which each module is a function that returns its exports. So a module
+does the same in the bundle as alone. Three rules keep the bundler short: imports are static and name what
 they import; only functions, classes and constants are exported; no import goes in a circle.
 
 The page fetches its own script, and the drawing library with the first figure. Each address names the content, by its

@@ -140,10 +140,10 @@ def _closing(rows: Sequence[Swept], live: LiveRun, shared: bool) -> stream.Statu
     if best is None:
         told = "These models differ in size, so their times are not compared."
     elif (best["ratio"] or 0.0) >= 1.0:
-        told = "No τ took less time than AR."
+        told = "No τ was faster than AR."
     else:
         told = (
-            f"τ = {best['threshold']} took least time: {best['ratio']:.2f} of AR's; "
+            f"τ = {best['threshold']} was fastest, in {best['ratio']:.2f} of AR's time; "
             f"{best['differing']} of its {best['tokens']} tokens differ from AR's text."
         )
     return stream.state("done", f"Done. {told}{_SHARED if shared else ''}")

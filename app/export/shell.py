@@ -6,6 +6,7 @@ are left out; Compare offers the recorded runs instead.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import html
@@ -20,8 +21,7 @@ from app.browser import bundle
 from app.export import records
 from app.models.pairs import REAL_SOURCES, TINY_SOURCES
 from app.page import build
-from app.runs.replay import thinner
-from app.runs.run import Run
+from app.runs.run import Run, thinner
 from app.tabs import step
 from mars.schema import page_json
 
@@ -71,25 +71,30 @@ def page() -> str:
     return _page(records.runs(), _POLICY, sheet=sheet, script='<script src="lens.js" defer></script>')
 
 
-def single(run: Run) -> str:
+def single(run: Run, lane: object = None, number: object = None) -> str:
     """The page as one file with this run alone, for a hand-out; ValueError if it is longer than `LARGEST` bytes.
 
-    Trade-offs are not in it: they explain no run. A long run is without some or all alternatives of its proposals.
+    With the key of a `lane` it opens in Step through, at the pass of this `number`. Trade-offs are not in it: they
+    explain no run. A long run is without some or all alternatives of its proposals.
     """
     script = bundle.script("shell/shell.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = _ALONE.format(hash=f"'sha256-{digest}'")
+    begin = {"run": run.id, "lane": lane, "number": number if isinstance(number, int) else None}
+    place = begin if lane in [each.key for each in run.lanes] else None
     sheet, script = f"<style>\n{bundle.styles('shell/shell.css')}</style>", f"<script>{script}</script>"
     for each in thinner(run):
         data = page_json(dict(records.run_files(each)))
         inside = f'<script type="application/json" id="lens-inside">{data}</script>\n'
-        text = _page({each.id: each}, policy, sheet=sheet, script=inside + script, without=("tradeoffs",))
+        text = _page({each.id: each}, policy, sheet=sheet, script=inside + script, without=("tradeoffs",), begin=place)
         if len(text.encode()) <= LARGEST:
             return text
-    raise ValueError(f"the run is too long for a page of {LARGEST:,} bytes: {len(text.encode()):,}")
+    raise ValueError(f"This run is too long for one page: {len(text.encode()):,} of at most {LARGEST:,} bytes.")
 
 
-def _page(runs: Mapping[str, Run], policy: str, *, sheet: str, script: str, without: Sequence[str] = ()) -> str:
+def _page(
+    runs: Mapping[str, Run], policy: str, *, sheet: str, script: str, without: Sequence[str] = (), begin: Any = None
+) -> str:
     blocks = _blocks()
     tabs = next(child for child in blocks.children if isinstance(child, gr.Tabs))
     props = {part.props["drawn"]: {**part.props, "value": part.value} for part in _drawn(blocks)}
@@ -97,6 +102,7 @@ def _page(runs: Mapping[str, Run], policy: str, *, sheet: str, script: str, with
     props["step"]["shipped"] = step.offers(runs)
     props["tradeoffs"]["plotly"] = "plotly.js"
     given = {"props": {name: props[name] for name in _KEPT if name not in without}, "runs": records.offers(runs)}
+    given["begin"] = begin
     outside = [_html(child) for child in blocks.children if child is not tabs]
     return _PAGE.format(
         policy=policy,
@@ -110,6 +116,10 @@ def _page(runs: Mapping[str, Run], policy: str, *, sheet: str, script: str, with
 
 @cache
 def _blocks() -> gr.Blocks:
+    return asyncio.run(_built())  # where no event loop runs, Gradio makes one for each event and closes none
+
+
+async def _built() -> gr.Blocks:
     with gr.Blocks():
         return build(records.runner(_sources()), {lane: _name(source) for lane, source in TINY_SOURCES.items()})
 

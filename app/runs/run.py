@@ -11,8 +11,8 @@ refusal is cheap.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from typing import Annotated, Final, Literal
@@ -204,6 +204,23 @@ def read(source: str | bytes) -> Run:
     except ValueError as error:
         raise RunFileError(str(error)) from None
     return run
+
+
+def thinner(run: Run) -> Iterator[Run]:
+    """The run, and then with ever fewer alternatives of each proposal."""
+    yield run
+    for most in (3, 1, 0):
+        yield replace(run, lanes=tuple(_with_alternatives(lane, most) for lane in run.lanes))
+
+
+def _with_alternatives(lane: RunLane, most: int) -> RunLane:
+    def cut(row: RowPass) -> RowPass:
+        return replace(
+            row, proposals=tuple(replace(one, alternatives=one.alternatives[:most]) for one in row.proposals)
+        )
+
+    records = tuple(replace(record, rows=tuple(map(cut, record.rows))) for record in lane.records)
+    return replace(lane, records=records, pieces={token: lane.pieces[token] for token in token_ids(records)})
 
 
 def token_ids(records: tuple[ForwardPass, ...]) -> list[int]:

@@ -20,7 +20,7 @@ from mars.schema import StrictDict, as_json
 HUNDREDTHS = 100
 _FILLED = "Another τ is not shown here: later passes would have read other tokens."
 _VERIFIED = "No threshold: a draft is kept only if it equals the model's own choice."
-_NEAR = "Another τ is not shown here: how near a refused draft was to the best token is not recorded."
+_NEAR = "Another τ is not shown here: the run does not record how near a refused draft was to the best token."
 _ONE_TOKEN = "No threshold: every pass proposes one token, and it is accepted."
 
 Steps = list[tuple[int, int]]

@@ -9,7 +9,6 @@ import signal
 import socket
 import sys
 import tempfile
-from collections.abc import Callable
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
     from app.compare.runner import Runner
     from app.server.openai import Endpoint
-    from mars.checkpoint import Checkpoint
+    from app.tabs.step import WritePage
 
 SPACES = "https://huggingface.co"
 SPARE_THREADS = 40
@@ -64,18 +63,18 @@ def can_serve(host: str, port: int | None) -> bool:
     return True
 
 
-def host(chosen: Options, load: Callable[[str], Checkpoint] | None = None) -> None:
-    """Serve until interrupted; `load` loads the checkpoint of a source (None: on the device of the options)."""
+def host(chosen: Options, write_page: WritePage | None = None) -> None:
+    """Serve until interrupted; `write_page` makes the page of one run, for visitors who share it."""
     with gc_frozen():
         from app import page
         from app.compare.runner import Runner
 
         pinned = chosen.choice.values()
         loader = Loader(chosen.device, chosen.threads, base=chosen.base, allow_other_base=chosen.allow_other_base)
-        models = Models(chosen.sources, load or loader, keep=chosen.keep, pinned=pinned, told=loader.told)
+        models = Models(chosen.sources, loader, keep=chosen.keep, pinned=pinned, told=loader.told)
         runner = Runner(models, AdmissionQueue(chosen.places, chosen.queue_size), Sessions(), chosen.limits)
         shared = SharedRuns(chosen.keep_shared, chosen.shared_days) if chosen.keep_shared else None
-        blocks = page.build(runner, chosen.choice, chosen.pairs, chosen.note, shared)
+        blocks = page.build(runner, chosen.choice, chosen.pairs, chosen.note, shared, write_page)
         endpoint = None
         if chosen.site.openai:
             from app.server.openai import Endpoint  # late: it reads torch

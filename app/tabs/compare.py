@@ -30,7 +30,10 @@ _SETTINGS = (
     '<button type="button" class="lens-settings-button" aria-controls="settings" aria-expanded="false">'
     "Settings</button>"
 )
-_NEXT_RUN = '<p class="lens-next-run" role="status">τ and the pace act at once; other changes act on the next run.</p>'
+_NEXT_RUN = (
+    '<p class="lens-next-run" role="status">τ and the animation speed act at once; other changes act on the next run.'
+    "</p>"
+)
 """Shown while a run is on (app/browser/compare/stage.js)."""
 
 PACE = between(float, FULL_SPEED, max(PACES.values()))

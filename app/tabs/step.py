@@ -7,11 +7,11 @@ to a finished run of the session, which the server then saves, if it has a folde
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import gradio as gr
 
-from app.runs import replay as replays
 from app.runs.run import MAX_BYTES, Run, RunFileError, read
 from app.runs.stored import SharedRuns, shipped
 from app.runs.what_if import page_document
@@ -19,6 +19,8 @@ from app.scheduling import Sessions
 from app.tabs.parts import QUIET, drawn
 from mars.schema import as_json
 
+WritePage = Callable[[Run, object, object], str]
+"""The page of one run as a text, which opens at the pass of a number of the lane of a key."""
 GONE = "The server no longer has this run. Run it again to share it."
 
 
@@ -48,17 +50,14 @@ def offers(runs: Mapping[str, Run]) -> list[dict[str, str]]:
 def answer(question: object, shared: SharedRuns | None = None) -> dict[str, Any]:
     """The answer to {"ask": …, "text": …, "ticket": …}: never an exception.
 
-    `ask` is one of "read" (check this file), "shipped" or "shared" (the run of this name) and "replay" (this file as a
-    page that opens at the "lane" and the pass "number" of the question).
+    `ask` is one of "read" (check this file), "shipped" and "shared" (the run of this name).
     """
     found = question if isinstance(question, dict) else {}
     ask, text, ticket = found.get("ask"), found.get("text"), found.get("ticket")
-    lane, number = found.get("lane"), found.get("number")
     asks: dict[object, Callable[[str], dict[str, Any]]] = {
         "read": lambda text: _run(read(text)),
         "shipped": lambda name: _run(shipped().get(name)),
         "shared": lambda name: _run(shared.find(name) if shared else None, _gone(shared)),
-        "replay": lambda text: {"page": replays.page(read(text), lane, number)},
     }
     reply: dict[str, Any] = {"problem": "The page asked for something that does not exist. Reload it."}
     if isinstance(ask, str) and isinstance(text, str) and ask in asks:
@@ -69,7 +68,7 @@ def answer(question: object, shared: SharedRuns | None = None) -> dict[str, Any]
     return {"ticket": ticket if isinstance(ticket, int) else None, **reply}
 
 
-def _run(run: Run | None, gone: str = "There is no such run; choose one of the list.") -> dict[str, Any]:
+def _run(run: Run | None, gone: str = "There is no such run; choose one from the list.") -> dict[str, Any]:
     return {"run": page_document(run)} if run else {"problem": gone}
 
 
@@ -77,26 +76,39 @@ def _gone(shared: SharedRuns | None) -> str:
     return f"This run is not on the server. Saved runs are deleted{f' after {shared.days} days' if shared else ''}."
 
 
-def build_sharing(sessions: Sessions, shared: SharedRuns | None) -> None:
-    """The component that the browser asks, in the current Blocks, for a link to a finished run of its session."""
+def build_sharing(sessions: Sessions, shared: SharedRuns | None, write_page: WritePage | None = None) -> None:
+    """The component that the browser asks, in the current Blocks, for a link to a run, or for a page of it."""
+    thread = ThreadPoolExecutor(1, "page")  # of its own: in a handler Gradio's components are updates
+
+    def write(run: Run, lane: object, number: object) -> str:
+        if write_page is None:
+            raise ValueError("This server writes no pages.")
+        return thread.submit(write_page, run, lane, number).result()
+
     days = shared.days if shared else 0
     asker = drawn("sharing", '<div class="lens-keeper"></div>', elem_classes="lens-kept", days=days)
 
     def share(event: gr.EventData, request: gr.Request) -> str:
-        return as_json(link(event._data, sessions.finished(str(request.session_hash)), shared))
+        return as_json(link(event._data, sessions.finished(str(request.session_hash)), shared, write))
 
     asker.submit(share, None, asker, **QUIET)
 
 
-def link(question: object, history: Sequence[Run], shared: SharedRuns | None) -> dict[str, Any]:
-    """The answer to {"ask": "share", "text": id of a run, "ticket": …}: its `name`, or a `problem`."""
+def link(question: object, history: Sequence[Run], shared: SharedRuns | None, write_page: WritePage) -> dict[str, Any]:
+    """The answer to {"ask": "share", "text": id of a run, "ticket": …}: its `name`, or a `problem`.
+
+    With "page" for "share" the text is a run, and the answer a `page`, which opens at a "lane" and the pass "number".
+    """
     found = question if isinstance(question, dict) else {}
     ticket = found.get("ticket")
     told: dict[str, Any] = {"ticket": ticket if isinstance(ticket, int) else None}
-    run = next((each for each in history if each.id == found.get("text")), None)
-    if shared is None or run is None:
-        return {**told, "problem": GONE if shared else "This server saves no runs."}
+    text = found.get("text")
+    run = next((each for each in history if each.id == text), None)
     try:
+        if found.get("ask") == "page" and isinstance(text, str):
+            return {**told, "page": write_page(read(text), found.get("lane"), found.get("number"))}
+        if shared is None or run is None:
+            return {**told, "problem": GONE if shared else "This server saves no runs."}
         return {**told, "name": shared.keep(run)}
     except ValueError as error:
         return {**told, "problem": str(error)}

@@ -120,12 +120,13 @@ def _serve(results: Path, arguments: Sequence[str]) -> None:
     chosen = options.read(arguments)
     serving.prepare()
     from app import page
+    from app.export.shell import single
     from app.server.openai import Endpoint
 
     runner = Scriptorium.open().runner(chosen.places, chosen.queue_size, chosen.limits)
     running.finished = _keep(running.finished, results)
     shared = SharedRuns(chosen.keep_shared) if chosen.keep_shared else None
-    blocks = page.build(runner, {"ar": "ar", "mars": "mars"}, shared=shared)
+    blocks = page.build(runner, {"ar": "ar", "mars": "mars"}, shared=shared, write_page=single)
     endpoint = Endpoint(runner, ("ar", "mars"), chosen.site.keys) if chosen.site.openai else None
     url = serving.launch(blocks, runner, chosen.site, page.looks(), endpoint)
     sys.stdout.write(url + "\n")

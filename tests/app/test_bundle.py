@@ -16,8 +16,7 @@ from app.browser.bundle import BROWSER, mount, script, styles
 MODULES = {path.relative_to(BROWSER).as_posix() for path in BROWSER.rglob("*.js")}
 SHEETS = {path.relative_to(BROWSER).as_posix() for path in BROWSER.rglob("*.css")}
 SHELL = {path for path in MODULES if path.startswith("shell/")}
-BESIDE = {"step/replay.js", *SHELL}
-ENTRIES = {"page.js", *BESIDE}
+ENTRIES = {"page.js", *SHELL}
 LOAD = "globalThis.window = {};"
 Write = Callable[..., None]
 
@@ -53,21 +52,14 @@ def bundled(entry: str = "page.js") -> str:
 def test_every_module_is_in_the_page_once() -> None:
     found = named(script())
     assert len(found) == len(set(found))
-    assert set(found) == MODULES - BESIDE
-    assert set(named(script("shell/shell.js"))) == MODULES - {"step/replay.js", "shell/worker.js"}
-
-
-def test_a_replay_has_what_it_needs_alone() -> None:
-    found = named(script("step/replay.js"))
-    assert len(found) == len(set(found))
-    assert {name.split("/")[0] for name in found} == {"shared", "step"}
-    assert not {"shared/keeper.js", "shared/address.js", "shared/messages.js"} & set(found)
+    assert set(found) == MODULES - SHELL
+    assert set(named(script("shell/shell.js"))) == MODULES - {"shell/worker.js"}
 
 
 def test_every_style_sheet_is_in_the_page_once() -> None:
     text = styles()
     assert "@import" not in text
-    for name in SHEETS - {"page.css", "step/replay.css", "shell/shell.css", "shell/site.css"}:
+    for name in SHEETS - {"page.css", "shell/shell.css", "shell/site.css"}:
         rules = (BROWSER / name).read_text(encoding="utf-8").split("*/", 1)[1].strip().splitlines()
         assert text.count("\n".join(rules[:2])) == 1, name
 

@@ -377,7 +377,7 @@ def test_enter_runs_and_shift_enter_breaks_the_line(served: Any, visit: Visit) -
     finish(tab)
     assert prompt.input_value() == "How many sheep\nare there?"
     prompt.fill("And goats?")
-    tab.wait_for_selector(".lens-answers:text-is('Below: the answers to “How many sheep are there?”')")
+    tab.wait_for_selector(".lens-answers:text-is('The answers below are to “How many sheep are there?”')")
 
 
 @pytest.mark.parametrize("limit", ["0", "5000", ""])

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from app.runs.run import read
+from app.runs.run import read, to_json
 from app.runs.stored import shipped
-from app.tabs.step import answer
+from app.tabs.step import answer, link
 
 NAME = "1-side-by-side"
 
@@ -20,11 +20,23 @@ def test_a_shipped_run_is_given_by_its_name() -> None:
     assert set(opened["what_if"]) == {lane.key for lane in shipped()[NAME].lanes}
 
 
-def test_a_file_becomes_a_replay() -> None:
+def test_a_file_is_opened_as_what_it_was() -> None:
     opened = answer({"ask": "shipped", "text": NAME, "ticket": 1})["run"]
     text = json.dumps(json.loads(opened)["run"])
     assert answer({"ask": "read", "text": text, "ticket": 2})["run"] == opened
-    assert answer({"ask": "replay", "text": text, "ticket": 3})["page"].startswith("<!doctype html>")
+
+
+def test_a_page_is_asked_for_with_its_place() -> None:
+    text = to_json(shipped()[NAME])
+    asked = {"ask": "page", "text": text, "ticket": 3, "lane": "b", "number": 2}
+    found = link(asked, [], None, lambda run, lane, number: f"{run.id} {lane} {number}")
+    assert found == {"ticket": 3, "page": f"{shipped()[NAME].id} b 2"}
+
+
+@pytest.mark.parametrize("text", ["{}", None, ["x"], "\ud800"])
+def test_what_is_no_run_becomes_no_page(text: Any) -> None:
+    found = link({"ask": "page", "text": text, "ticket": 1}, [], None, lambda *_: "a page")
+    assert set(found) == {"ticket", "problem"}
 
 
 @pytest.mark.parametrize(
@@ -38,7 +50,6 @@ def test_a_file_becomes_a_replay() -> None:
         {"ask": ["read"], "text": "x", "ticket": 1},
         {"ask": "read", "text": {"kind": "mars-lens-run"}, "ticket": 1},
         {"ask": "read", "text": "\ud800", "ticket": {}},
-        {"ask": "replay", "text": "{}", "ticket": 1},
         {"ask": "shipped", "text": "../../checkpoints/ar-sft/config", "ticket": 1},
         {"ask": "__class__", "text": "x", "ticket": 1},
     ],

@@ -20,12 +20,12 @@ function reasons(name) {
   const message = PASSES[name];
   return message.ghosts.map((_, place) => reasonOf({ lane, message, place: message.tokens.length + place }));
 }
-const BEHIND = "Behind a refused proposal: acceptance goes from left to right.";
+const BEHIND = "Not accepted: a proposal to its left was refused.";
 const REFUSED = {
   threshold: ["Refused: its score does not reach τ.", BEHIND],
   entropy: ["Refused: its entropy is above τ.", BEHIND],
-  end: Array(2).fill("Behind the end of the turn."),
-  draft: ["Refused: it read a draft that is not the model's own choice.", "Not kept as a draft: it is not sure enough."],
+  end: Array(2).fill("Not accepted: the answer ends to its left."),
+  draft: ["Refused: it read a draft that is not the model's own choice.", "Not kept as a draft: the model was not sure enough of it."],
 };
 
 for (const [name, expected] of Object.entries(REFUSED)) {
@@ -34,7 +34,7 @@ for (const [name, expected] of Object.entries(REFUSED)) {
 
 test("an accepted token says why", () => {
   const why = (name, place) => reasonOf({ lane: CARDS.masks, message: PASSES[name], place });
-  assert.equal(why("accepted", 0), "It read only real tokens: the autoregressive token, always accepted.");
+  assert.equal(why("accepted", 0), "It read only real tokens, so it is the autoregressive token, which is always accepted.");
   assert.equal(why("accepted", 1), "It read masks; accepted because its score reaches τ.");
   assert.match(why("ended", 0), /^End of the turn\. /);
   const verified = (name, change) => reasonOf({ lane: CARDS.exact, message: { ...PASSES[name], ...change }, place: 1 });
@@ -59,7 +59,7 @@ test("what proposed a lane's tokens is said by its name", () => {
 });
 
 test("a lane says from how many tokens its passes pay", () => {
-  const passes = "A pass takes 13.2 ms, AR's 8.5 ms: it pays from 1.55 tokens a pass on, and gains";
+  const passes = "A pass takes 13.2 ms, AR's 8.5 ms. It must write more than 1.55 tokens a pass to be faster, and writes";
   assert.equal(costWords(1.2, 13.2, 8.5), `${passes} 1.20, so it is slower.`);
   assert.equal(costWords(2.1, 13.2, 8.5), `${passes} 2.10.`);
 });

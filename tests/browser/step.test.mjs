@@ -74,9 +74,9 @@ test("a refused proposal says why, and so does what stands behind it", () => {
   const stepped = new SteppedLane(STEPS.refused, NOTHING_ELSE);
   const [pass] = stepped.passes;
   assert.deepEqual([0, 1, 2].map((place) => stepped.reason(pass, place)), [
-    "It read only real tokens: the autoregressive token, always accepted.",
+    "It read only real tokens, so it is the autoregressive token, which is always accepted.",
     "Refused: its score does not reach τ.",
-    "Behind a refused proposal: acceptance goes from left to right.",
+    "Not accepted: a proposal to its left was refused.",
   ]);
   assert.equal(stepped.outcome(pass, { columns: [] }), "1 of 3 proposals accepted.");
 });
@@ -107,7 +107,7 @@ test("a run of an earlier version shows its proposals, and says that it does not
   const shape = columnsOf(pass.row);
   assert.deepEqual([shape.known, shape.columns.length, shape.tree], [false, row.proposals.length, false]);
   assert.ok(shape.columns.every(({ token }) => token === null));
-  assert.equal(stepped.reason(pass, 0), "Accepted. An earlier version recorded this run, and not why.");
+  assert.equal(stepped.reason(pass, 0), "Accepted. An earlier version recorded this run, without reasons.");
   assert.match(stepped.reason(pass, 1), /^Not accepted\. /);
   assert.equal(stepped.outcome(pass, shape), "1 of 3 proposals accepted.");
 });

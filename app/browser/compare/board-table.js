@@ -17,7 +17,7 @@ const COLUMNS = [
   ["tokens / problem", "Mean length of the finished answers, end of turn included.", (score) => [known(score.tokensPerProblem, 1)]],
   ["tokens / pass", "Tokens ÷ decode and verify passes, of every pass so far.", (score) => [known(score.passes && score.tokensPerForward, 2)]],
   ["tok / s", "Tokens ÷ seconds of model time, over the finished problems.", (score) => [known(score.tokensPerSecond, 0)]],
-  ["speed-up", "Tok / s ÷ that of the baseline, over what both have finished.", (score, other) => [other ? known(score.speedup, 2, "×") : "baseline"]],
+  ["speed-up", "Its tok / s ÷ that of the baseline, over the problems that both have finished.", (score, other) => [other ? known(score.speedup, 2, "×") : "baseline"]],
   ["against the baseline", "Problems that only one of the two lanes has right.", pairWords],
 ];
 
@@ -129,6 +129,6 @@ export class ProblemGrid {
 function key(model) {
   const lanes = make("p", "lens-note", "Top to bottom: ");
   model.lanes.forEach((lane, place) => lanes.append(place ? ", " : "", make("b", familyClass(lane), lane.title)));
-  lanes.append(". A bar below marks problems on which they differ; press one to read it.");
+  lanes.append(". A bar below a problem says that the lanes differ; press a problem to read it.");
   return lanes;
 }

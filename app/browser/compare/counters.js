@@ -87,5 +87,5 @@ export function costWords(gain, milliseconds, base) {
   const [cost, tokens] = [milliseconds / base, decimals(gain, 2)];
   const passes = `A pass takes ${decimals(milliseconds, 1)} ms, AR's ${decimals(base, 1)} ms`;
   const even = decimals(cost, 2);
-  return `${passes}: it pays from ${even} tokens a pass on, and gains ${tokens}${gain < cost ? ", so it is slower" : ""}.`;
+  return `${passes}. It must write more than ${even} tokens a pass to be faster, and writes ${tokens}${gain < cost ? ", so it is slower" : ""}.`;
 }

@@ -2,6 +2,7 @@
 // all lanes on one axis of time, where a run that is over can be seen again.
 
 import { button, calm, make, put, shape, status } from "../shared/dom.js";
+import { SHARED_AS } from "../shared/keeper.js";
 import { decimals } from "../shared/tokens.js";
 
 const STEP = 50; // milliseconds between two pictures
@@ -10,11 +11,12 @@ const ROW = 10; // the height of a lane in the chart, in its own units
 const STEPS = 1000; // of the range
 
 export class StageFoot {
-  constructor(replay, onStep) {
+  constructor(replay, onStep, onShare) {
     this.status = status("lens-status");
     this.parting = make("p", "lens-parting lens-note");
     const step = button("lens-tool lens-step-through", "Step through this run", onStep); // shown once the run is over
-    const line = put(make("div", "lens-status-line"), this.status, this.parting, step);
+    const share = button("lens-tool lens-share", "Share", onShare, { title: SHARED_AS });
+    const line = put(make("div", "lens-status-line"), this.status, this.parting, share, step);
     this.root = put(make("div", "lens-board"), line, replay.root);
   }
 
@@ -34,10 +36,10 @@ export class Replay {
     this.over = false;
     this.play = button("lens-tool lens-play", "Play", () => (this.timer ? this.pause() : this.begin()));
     this.real = button("lens-tool lens-real", "Real time", () => this.begin(true));
-    this.real.title = "Play it as fast as the models were: one second of model time a second";
+    this.real.title = "Play it at the speed at which the models wrote";
     this.range = make("input", "lens-time", "", { "aria-label": "Model time of this run" });
     Object.assign(this.range, { type: "range", min: 0, max: STEPS, step: 1, value: STEPS });
-    this.range.title = "Each tick is one pass, as wide as it took. The line before the first is the reading of the prompt.";
+    this.range.title = "Each tick is one pass, and its width is its time. The line before the first tick is the reading of the prompt.";
     this.range.addEventListener("input", () => {
       this.pause();
       this.seek((this.range.value / STEPS) * this.total);

@@ -10,7 +10,7 @@ const ENDINGS = { length: "length limit", cancelled: "stopped" };
 const ONE_STOP = 4; // passes: a threshold that changes again within them was on its way
 const NOTHING = { tokens: 0, passes: 0, tokensPerForward: 0, seconds: 0, tokensPerSecond: 0 };
 const SHARED = " Other runs shared these passes; the times are those of the whole passes.";
-const OTHER_MODEL = "No ratio: this model is another size, so it would compare models, not decoders.";
+const OTHER_MODEL = "No ratio: this model has another size, so a ratio would compare models, not decoders.";
 
 export class LaneView {
   // `lane` is the lane of the message that opened the run; `facts` gets what each token and ghost stands for.
@@ -44,7 +44,7 @@ export class LaneView {
     this.badge = make("span", "lens-badge");
     this.ending = make("span", "lens-ending");
     this.speed = make("p", "lens-speedup");
-    this.summary = make("p", "lens-lane-sum", "", { title: "Model time: drawing and sending are not in it." });
+    this.summary = make("p", "lens-lane-sum", "", { title: "Model time, without drawing and sending." });
     this.agreement = make("p", "lens-lane-agreement");
     const letter = make("span", "lens-lane-letter", this.letter);
     const name = put(make("h2", "lens-lane-title"), letter, make("span", "lens-lane-name", this.lane.title));

@@ -4,7 +4,7 @@
 
 import { announce, checkbox, keep, kept, make, put } from "../shared/dom.js";
 import { FrameTimer, OVER, recordedRun, RunView } from "../shared/feed.js";
-import { keeper } from "../shared/keeper.js";
+import { keeper, shareFile } from "../shared/keeper.js";
 import { messagesOf } from "../shared/messages.js";
 import { bandNode, letterWords, tokenNode } from "../shared/tokens.js";
 import { TokenCard } from "./card.js";
@@ -15,7 +15,7 @@ import { Pointer } from "./pointer.js";
 
 const BEFORE = new Set(["idle", "loading"]);
 const DETAILS_KEY = "mars-lens:details";
-const LEGEND = "Line: the longer, the surer. Plain: read real text; dashed: a mask; double: a draft. In frames: not accepted.";
+const LEGEND = "The surer the model was of a token, the longer its line: plain where it read real text, dashed a mask, double a draft. Framed tokens were not accepted.";
 const SIGN = { mask: 2 };
 const PATIENCE = 5_000; // milliseconds
 const UNANSWERED = "The server does not answer. Is it still running, and is this browser online?";
@@ -32,7 +32,7 @@ class Stage extends RunView {
     keeper.place = () => this.place;
     this.looked = {}; // {lane: key, number: of a pass}, which Step through opens with
     this.replay = new Replay();
-    this.foot = new StageFoot(this.replay, () => this.stepThrough());
+    this.foot = new StageFoot(this.replay, () => this.stepThrough(), () => this.share());
     this.track = make("div");
     put(root, this.caption(), this.picks.root, this.track, this.foot.root);
     this.pointer = new Pointer(this, new TokenCard(root, (fact, text) => this.goOn(fact, text)));
@@ -161,7 +161,7 @@ class Stage extends RunView {
   asks(prompt) {
     if (this.recorded && prompt !== this.recorded.prompt) this.leaveRecorded();
     const other = this.asked !== undefined && prompt !== this.asked;
-    this.answers.textContent = other ? `Below: the answers to “${this.asked.trim().replace(/\s+/g, " ")}”` : "";
+    this.answers.textContent = other ? `The answers below are to “${this.asked.trim().replace(/\s+/g, " ")}”` : "";
   }
 
   // The lane and the pass that one looks at: where the replay was stopped, else the last token that was looked at.
@@ -180,6 +180,11 @@ class Stage extends RunView {
 
   stepThrough() {
     announce("lens:step", { run: this.root.dataset.run, ...this.place });
+  }
+
+  async share() {
+    const opened = keeper.open(this.root.dataset.run);
+    if (opened) this.say((await shareFile(opened.run)) || this.sentence);
   }
 
   // Play a recorded run, unless something else has begun or is asked.

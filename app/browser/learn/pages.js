@@ -79,7 +79,7 @@ const thresholdPage = {
   question: "How sure must the model be before a token is accepted?",
   text: [
     "How sure is sure enough? The threshold τ decides. From the left, a proposal is accepted while its score reaches " +
-      "τ. The first that does not ends the pass; all behind it are thrown away, however sure the model was.",
+      "τ. The first one below τ ends the pass; all behind it are thrown away, however sure the model was of them.",
     "The first proposal needs no score: it is the token that the model would have written anyway. At τ\u00a0=\u00a01 " +
       "a pass gains hardly more than that one token. (This page and the next show a small model with seven masks, " +
       "whose answers can be checked.)",
@@ -210,8 +210,8 @@ const exactPage = {
     "A threshold trades accuracy for speed. There is a way without this trade: read the proposals as drafts in the " +
       "next pass. At every draft, that pass shows the token that the model itself writes there. Drafts are accepted " +
       "as long as the two are the same; the first that differs is replaced by the model's own token.",
-    "The text is that of one token at a time, token for token. No threshold, no loss; the price is that every proposal " +
-      "is read once more before it counts.",
+    "The text is the same as with one token a pass, token for token. There is no threshold and no loss; the price is " +
+      "that every proposal is read once more before it counts.",
   ],
   task: "Find a pass in which a draft was refused.",
   build(stage, { ar, exact }, done) {

@@ -2,7 +2,7 @@
 // ended last, as Python opens it (app/runs/what_if.py). "lens:step" {run: its id, lane: key, number: of the pass} asks to
 // step through one; "lens:run" says that one has come.
 
-import { announce, keep, kept } from "./dom.js";
+import { announce, keep, kept, offerFile } from "./dom.js";
 import { hearValue, Questions } from "./messages.js";
 
 const MOST_RUNS = 12;
@@ -51,8 +51,21 @@ export function mountRuns({ props, watch }) {
   });
 }
 
-// Saving a run on the server, for a link that opens elsewhere. `days` is how long it is kept there, 0 where it is not.
+// Sharing a run: as a page of its own, which is one file, or saved on the server, for a link that opens elsewhere. `days` is how long it is kept there, 0 where it is not.
 export const sharing = { days: 0, questions: null };
+
+export const SHARED_AS = "Save this run as one HTML file that opens anywhere";
+
+// `place` is the lane and the number of the pass at which it opens; returns a sentence if that is not possible.
+export async function shareFile(run, place = {}) {
+  const { page, problem = "" } = await sharing.questions.ask("page", JSON.stringify(run), place);
+  if (page) offerFile(page, "text/html", `${fileName(run)}.html`);
+  return problem;
+}
+
+export function fileName(run) {
+  return `mars-lens-${run.date.slice(0, 10).replace(/[^0-9-]/g, "")}-${run.id.slice(0, 8)}`;
+}
 
 export function mountSharing({ props, watch, submit }) {
   sharing.days = props.days ?? 0;

@@ -11,7 +11,7 @@ function reaching(score, met) {
 }
 
 const SENTENCES = {
-  first: () => "It read only real tokens: the autoregressive token, always accepted.",
+  first: () => "It read only real tokens, so it is the autoregressive token, which is always accepted.",
   right: ({ threshold = null, source }) =>
     `Every draft before it ${threshold === null ? "matched the model's own choice" : "passed the check"}, so it was kept.` +
     (source === "copy" ? " The last of them was copied from the text or a frequent phrase." : ""),
@@ -19,13 +19,13 @@ const SENTENCES = {
   rule: ({ score, accepted }) =>
     `${accepted ? "Accepted" : "Refused"} by this decoder's own rule, although ${reaching(score, !accepted)}.`,
   below: ({ score }) => `Refused: ${reaching(score, false)}.`,
-  behind: () => "Behind a refused proposal: acceptance goes from left to right.",
+  behind: () => "Not accepted: a proposal to its left was refused.",
   "wrong draft": ({ threshold = null }) =>
     `Refused: it read a draft that ${threshold === null ? "is not the model's own choice" : "did not pass the check"}.`,
-  ended: () => "Behind the end of the turn.",
+  ended: () => "Not accepted: the answer ends to its left.",
   kept: () => "Kept as a draft: the next pass reads it and verifies it.",
-  unsure: () => "Not kept as a draft: it is not sure enough.",
-  surest: () => "Filled in this pass: the surest of the masks.",
+  unsure: () => "Not kept as a draft: the model was not sure enough of it.",
+  surest: () => "Filled in this pass: it was the surest of the masks.",
   filled: () => "Filled in an earlier pass; it stays filled.",
   open: ({ score, threshold }) =>
     `Still a mask: others were surer${threshold === null ? "" : `, and ${reaching(score, false)}`}.`,
@@ -35,7 +35,7 @@ const SENTENCES = {
 // `fills` says whether the pass filled a block, `accepted` whether the proposal was accepted at the `threshold`.
 export function sentenceOf(reason, about) {
   if (reason) return SENTENCES[reason](about);
-  return `${about.accepted ? "Accepted" : "Not accepted"}. An earlier version recorded this run, and not why.`;
+  return `${about.accepted ? "Accepted" : "Not accepted"}. An earlier version recorded this run, without reasons.`;
 }
 
 // True if the pass refused this proposal; it did not look at those behind it.

@@ -52,7 +52,7 @@ function checkLane(lane, number) {
 
 const FILLED = "Another τ is not shown here: later passes would have read other tokens.";
 const VERIFIED = "No threshold: a draft is kept only if it equals the model's own choice.";
-const NEAR = "Another τ is not shown here: how near a refused draft was to the best token is not recorded.";
+const NEAR = "Another τ is not shown here: the run does not record how near a refused draft was to the best token.";
 const ONE_TOKEN = "No threshold: every pass proposes one token, and it is accepted.";
 
 function thresholdless({ decoder, records }) {

@@ -55,7 +55,7 @@ async function viewOf(about) {
     const named = left.filter((view) => view[name] === about[name]);
     left = named.length ? named : left.filter((view) => view[name] === left[0][name]);
   }
-  if (!left.length) return { problem: "There is no such figure; choose one of the list." };
+  if (!left.length) return { problem: "There is no such figure; choose one from the list." };
   const found = left.find(({ points }) => points === null || points === about.points);
   const budgets = left.map(({ points }) => points).sort((one, other) => one - other);
   return found ? dataValue(found.file) : { problem: `Here this page answers for ${budgets.join(", ")} points; the app for any number.` };
@@ -63,7 +63,7 @@ async function viewOf(about) {
 
 async function runOf(id) {
   const place = (await dataValue("trade/index.json")).runs.indexOf(id);
-  return place < 0 ? { problem: "There is no such run; choose one of the figure." } : dataValue(`trade/run-${place}.json`);
+  return place < 0 ? { problem: "There is no such run; choose one from the figure." } : dataValue(`trade/run-${place}.json`);
 }
 
 // The first texts of a run; of those that are right or wrong alone nobody has counted the others.
@@ -180,4 +180,5 @@ stage.dataset.mounted = "true";
 const recorded = new RecordedRuns(mount(stage));
 recorded.begin();
 openFirst();
+if (given.begin) setTimeout(() => announce("lens:step", given.begin)); // once the masthead has opened the first tab
 if (!inside) navigator.serviceWorker?.register(ours("worker.js")).catch(() => {}); // the page works without one

@@ -8,7 +8,7 @@ import { seenBy } from "./lane.js";
 const READ = { real: "token", draft: "draft", mask: "mask", noise: "random", none: "no draft" };
 const SIGNS = { gained: "+", lost: "−", accepted: "✓", refused: "×", behind: "·", waits: "→" };
 const WORDS = { real: "token", draft: "draft", mask: "mask", noise: "random token", none: "missing draft" };
-const UNKNOWN = "An earlier version recorded this run: it has no attention masks of its passes, and no reasons.";
+const UNKNOWN = "An earlier version recorded this run, without attention masks and reasons.";
 const DRAWN = 200; // more columns than this have no lines between them
 
 // The window of a pass: for each position the token that the model read, the one it proposed, and its score.

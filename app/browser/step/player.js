@@ -143,9 +143,9 @@ export class WhatIf {
 
   sentence() {
     if (!this.lane.byThreshold) return this.lane.whatIf.none;
-    if (this.threshold === null) return "Move it to see what the recorded scores would have let through.";
+    if (this.threshold === null) return "Move the slider to see which proposals it would have accepted.";
     const { then, now, passes, changed } = this.lane.wouldHave(this.threshold);
     const rate = (tokens) => decimals(tokens / passes, 2);
-    return `${changed} of ${passes} passes would differ: ${rate(then)} tokens per forward instead of ${rate(now)}. From the recorded scores alone: after the first difference a real run would read other tokens, and go on in its own way.`;
+    return `${changed} of ${passes} passes would differ: ${rate(then)} tokens per forward instead of ${rate(now)}. This counts the recorded scores alone: after the first difference a real run would read other tokens and go on differently.`;
   }
 }

@@ -2,7 +2,7 @@
 
 import { pageAddress } from "../shared/address.js";
 import { button, make, offerFile, put } from "../shared/dom.js";
-import { keeper, lastRun } from "../shared/keeper.js";
+import { fileName, keeper, lastRun, SHARED_AS, shareFile } from "../shared/keeper.js";
 import { hearValue, Questions } from "../shared/messages.js";
 import { decimals } from "../shared/tokens.js";
 import { StepView, usualLane } from "./view.js";
@@ -22,10 +22,10 @@ class RunPicker {
     this.file.addEventListener("change", () => this.load(this.file.files[0]));
     this.notice = make("p", "lens-refusal step-notice", "", { role: "alert" });
     this.save = button("lens-tool step-button step-save", "Save run", () => this.download());
-    this.export = button("lens-tool step-button step-export", "Export replay", () => this.replay());
+    this.share = button("lens-tool step-button lens-share", "Share", () => this.give(), { title: SHARED_AS });
     const label = put(make("label", "step-choose lens-note"), make("span", "", "Run"), this.choice);
     const open = button("lens-tool step-button step-open", "Open file", () => this.file.click());
-    this.bar = put(make("div", "step-picker lens-row"), label, open, this.save, this.export, this.file);
+    this.bar = put(make("div", "step-picker lens-row"), label, open, this.save, this.share, this.file);
     this.offers = put(make("div", "step-offers"));
     put(root, this.bar, this.notice, this.offers);
     this.list();
@@ -39,10 +39,10 @@ class RunPicker {
     if (!this.shown) entries.unshift(["", "choose one"]);
     this.choice.replaceChildren(...entries.map(([value, text]) => new Option(text, value)));
     this.choice.value = this.shown ? this.shown.value : "";
-    this.save.disabled = this.export.disabled = !this.shown;
+    this.save.disabled = this.share.disabled = !this.shown;
     this.offers.hidden = Boolean(this.shown);
     if (this.shown) return;
-    const intro = "See what the model read and proposed in each pass: of your next run in Compare, of a file, or of one of these runs.";
+    const intro = "See what the model read and proposed in each pass. Run a prompt in Compare, open a file, or choose one of these runs.";
     this.offers.replaceChildren(make("p", "step-intro", intro), ...this.shipped.map((offer) => this.offer(offer)));
   }
 
@@ -134,10 +134,8 @@ class RunPicker {
     offerFile(JSON.stringify(run), "application/json", `${fileName(run)}.json`);
   }
 
-  async replay() {
-    const { run } = this.shown;
-    const answer = await this.ask("replay", JSON.stringify(run), this.looked());
-    if (answer) offerFile(answer.page, "text/html", `${fileName(run)}.html`);
+  async give() {
+    this.notice.textContent = await shareFile(this.shown.run, this.looked());
   }
 }
 
@@ -150,10 +148,6 @@ function nameOf(run) {
   const words = run.title || run.question.prompt.trim().replace(/\s+/g, " ");
   const time = new Date(run.date).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
   return `${time} · ${words.length > 60 ? `${words.slice(0, 59)}…` : words}`;
-}
-
-function fileName(run) {
-  return `mars-lens-${run.date.slice(0, 10).replace(/[^0-9-]/g, "")}-${run.id.slice(0, 8)}`;
 }
 
 // The address of the tab: a run, its lane, its pass. A shipped run is there for everybody; one of this browser only

@@ -11,7 +11,7 @@ export class TreeView {
   constructor() {
     this.root = make("figure", "lens-stack step-tree");
     this.picture = shape("svg", {});
-    const key = "Framed: what this pass kept, or keeps as a draft of the next one. Pale: not used.";
+    const key = "This pass accepted the framed tokens, or keeps them as drafts for the next pass. It did not use the pale ones.";
     put(this.root, make("h3", "", "The tree of drafts"), this.picture, make("figcaption", "lens-note", key));
   }
 

@@ -51,7 +51,7 @@ def test_a_row_for_ar_and_each_threshold(make_runner: MakeRunner) -> None:
         assert row["differing"] == 2  # the replies differ in two numbers
     best = min(others, key=lambda row: row["ratio"])
     assert messages[-1]["state"] == "done"
-    assert f"τ = {best['threshold']} took least time: {best['ratio']:.2f} of AR's" in messages[-1]["sentence"]
+    assert f"τ = {best['threshold']} was fastest, in {best['ratio']:.2f} of AR's time" in messages[-1]["sentence"]
     assert not runner.sessions.running("me")
 
 

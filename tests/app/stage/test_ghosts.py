@@ -67,7 +67,7 @@ def test_a_rejected_proposal_says_why(mount: Mount, play: Any) -> None:
     ghosts = [play.token("no", 0.5, "mask"), play.token("nor this", 0.99, "mask")]
     play.feed(tab, play.passed("b", 1, [play.token("yes")], ghosts, threshold=0.9))
     # tests/browser/compare.test.mjs has every reason.
-    reasons = "Refused: its score does not reach τ.", "Behind a refused proposal: acceptance goes from left to right."
+    reasons = "Refused: its score does not reach τ.", "Not accepted: a proposal to its left was refused."
     for place, reason in enumerate(reasons):
         tab.locator(".lens-text .lens-ghost").nth(place).click()
         assert tab.inner_text(".lens-card-where") == f"Pass 1 · position {place + 2} of 3 · not accepted"
