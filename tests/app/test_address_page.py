@@ -53,15 +53,11 @@ def refused(tab: Page) -> str:
     return tab.inner_text(".lens-refused span")
 
 
-def test_the_first_view_has_an_empty_address(served: Any, visit: Visit, example: Any) -> None:
+def test_the_settings_of_compare_are_restored(served: Any, visit: Visit, example: Any) -> None:
     tab = visit(served.url)
     tab.wait_for_timeout(1000)
-    assert urlsplit(tab.url).query == ""
+    assert urlsplit(tab.url).query == "", "the first view has an empty address"
     assert tab.input_value("#prompt textarea") == example.prompt
-
-
-def test_the_settings_of_compare_are_restored(served: Any, visit: Visit) -> None:
-    tab = visit(served.url)
     tab.fill("#seed input", "7")
     prompt_is(tab, problems.find(problems.EXAMPLES[0][1], 7).prompt)
     tab.fill("#threshold input[type=range]", "0.7")
@@ -187,18 +183,17 @@ def test_a_pass_has_an_address(served: Any, visit: Visit) -> None:
     assert other.inner_text(".step-where") == tab.inner_text(".step-where")
 
 
-@pytest.mark.parametrize(
-    ("query", "named"),
-    [
-        ("run=nobody&pass=3", "run=nobody"),
-        ("run=3-exact&lane=<b>&pass=2", "lane=<b>"),
-        ("run=3-exact&pass=99999", "pass=99999"),
-        ("run=3-exact&pass=NaN", "pass=NaN"),
-    ],
-)
-def test_a_pass_that_does_not_exist_is_named(served: Any, visit: Visit, query: str, named: str) -> None:
-    tab = visit(f"{served.url}?tab=step&{query}")
-    assert named in refused(tab)
+def test_a_pass_that_does_not_exist_is_named(served: Any, visit: Visit) -> None:
+    """By an address that is loaded, and by addresses that Back and Forward bring."""
+    tab = visit(f"{served.url}?tab=step&run=nobody&pass=3")
+    assert "run=nobody" in refused(tab)
+    for named in ("lane=<b>", "pass=99999", "pass=NaN"):
+        tab.click(".lens-refused button")
+        tab.evaluate(
+            "search => { history.pushState(null, '', search); dispatchEvent(new PopStateEvent('popstate')); }",
+            f"?tab=step&run=3-exact&{named}",
+        )
+        tab.wait_for_selector(f".lens-refused span:has-text('{named}')")
 
 
 def test_a_run_is_found_after_a_reload(served: Any, visit: Visit) -> None:
@@ -218,7 +213,7 @@ def test_a_run_is_found_after_a_reload(served: Any, visit: Visit) -> None:
     assert refused(visit(link)).count("run=") == 1
 
 
-def test_the_link_is_copied_by_the_clipboard(served: Any, visit: Visit) -> None:
+def test_the_link_is_copied_or_selected(served: Any, visit: Visit) -> None:
     tab = visit(served.url)
     tab.context.grant_permissions(["clipboard-read", "clipboard-write"])
     tab.fill("#threshold input[type=range]", "0.8")
@@ -227,10 +222,6 @@ def test_the_link_is_copied_by_the_clipboard(served: Any, visit: Visit) -> None:
     tab.wait_for_selector(".lens-link-said:has-text('Link copied.')")
     assert tab.locator("#prompt").bounding_box() == before
     assert tab.evaluate("navigator.clipboard.readText()") == served.url.rstrip("/") + "/?tau=0.8"
-
-
-def test_without_a_clipboard_the_link_is_selected(served: Any, visit: Visit) -> None:
-    tab = visit(served.url)
     tab.evaluate(WITHOUT)
     tab.click(".lens-link")
     tab.wait_for_selector(".lens-link-field:visible")

@@ -113,7 +113,7 @@ def test_a_question_is_read_whole(served: Any, visit: Visit, window: int) -> Non
     assert wide <= width
 
 
-def test_a_preset_fills_the_controls(served: Any, visit: Visit) -> None:
+def test_presets_and_decoders_choose_the_controls(served: Any, visit: Visit) -> None:
     tab = visit(served.url, 1100)
     choose(tab, "lane-a-preset", "MARS exact")
     wait_for_about(tab, "a", "mars · MARS, exact")
@@ -122,10 +122,6 @@ def test_a_preset_fills_the_controls(served: Any, visit: Visit) -> None:
     choose(tab, "lane-a-decoder", "Jacobi")
     wait_for_about(tab, "a", "mars · Jacobi, 4 draft tokens")
     assert tab.input_value("#lane-a-preset input") == "Own"
-
-
-def test_only_settings_that_act_are_seen(served: Any, visit: Visit) -> None:
-    tab = visit(served.url, 1100)
     tab.locator("#lane-b .lens-lane-settings > button").click()
     tab.wait_for_selector("#lane-b-temperature", state="visible")
     always = {"preset", "checkpoint", "decoder", "temperature"}
@@ -136,13 +132,9 @@ def test_only_settings_that_act_are_seen(served: Any, visit: Visit) -> None:
     tab.fill("#lane-b-temperature input", "0.5")
     tab.wait_for_selector("#lane-b-seed", state="visible")
     assert seen(tab, "b") >= {"top-p", "seed"}
-
-
-def test_folded_settings_follow_their_lane(served: Any, visit: Visit) -> None:
-    tab = visit(served.url, 1100)
+    tab.fill("#lane-b-temperature input", "0")
     choose(tab, "lane-b-decoder", "Draft model")
     tab.wait_for_selector("[data-lane=b] .lens-lane-problem:has-text('needs a draft')")
-    tab.locator("#lane-b .lens-lane-settings > button").click()
     tab.wait_for_selector("#lane-b-draft", state="visible")
     choose(tab, "lane-b-draft", "markup")
     wait_for_about(tab, "b", "mars · Draft model, block size 8, 4 draft tokens, draft markup")
@@ -150,9 +142,14 @@ def test_folded_settings_follow_their_lane(served: Any, visit: Visit) -> None:
     assert {record.phase for record in served.last_run()[1].records} == {"prefill", "draft", "verify"}
 
 
-def test_a_lane_may_have_its_own_threshold(served: Any, visit: Visit) -> None:
+def test_a_lane_has_settings_of_its_own(served: Any, visit: Visit) -> None:
     tab = visit(served.url, 1100)
     tab.locator("#lane-b .lens-lane-settings > button").click()
+    tab.fill("#lane-b-block-size input", "100")
+    tab.wait_for_selector("[data-state=failed]")
+    assert tab.inner_text(".lens-status") == "Lane B: block_size must be between 1 and 64, got 100."
+    tab.fill("#lane-b-block-size input", "4")
+    tab.wait_for_selector("[data-state=idle]")
     tab.locator("#lane-b-mode label", has_text="Own").click()
     tab.fill("#lane-b-threshold input", "0.6")
     tab.wait_for_function("document.querySelector('[data-lane=b] .lens-lane-about').textContent.includes('τ 0.60')")
@@ -173,17 +170,7 @@ def test_a_lane_that_cannot_write_says_why(served: Any, visit: Visit) -> None:
     assert [lane.key for lane in served.last_run()] == ["a", "c"]
 
 
-def test_a_lane_names_one_token_mode(served: Any, visit: Visit) -> None:
-    tab = visit(served.url, 1100)
-    tab.fill("#threshold input[type=range]", "1")
-    tab.wait_for_selector("#threshold-reading:has-text('one token per pass')")
-    assert tab.input_value("#lane-b-preset input") == "Own"
-    run(tab)
-    assert tab.inner_text("[data-lane=b] .lens-lane-inactive").startswith("The slider stands at one token per pass")
-    assert tab.locator("[data-lane=a] .lens-lane-inactive:not(:empty)").count() == 0
-
-
-def test_a_mark_moves_the_slider_there(served: Any, visit: Visit) -> None:
+def test_marks_and_the_end_of_the_slider(served: Any, visit: Visit) -> None:
     tab = visit(served.url, 1100)
     marks = tab.locator(".lens-mark")
     assert marks.all_inner_texts() == [".5", ".6", ".7", ".8", ".9", ".95"]
@@ -192,6 +179,12 @@ def test_a_mark_moves_the_slider_there(served: Any, visit: Visit) -> None:
     assert tab.input_value("#threshold input[type=range]") == "0.7"
     choose(tab, "lane-b-preset", PRESETS[1])
     tab.wait_for_selector("#threshold-reading:has-text('τ = 0.95')")
+    tab.fill("#threshold input[type=range]", "1")
+    tab.wait_for_selector("#threshold-reading:has-text('one token per pass')")
+    assert tab.input_value("#lane-b-preset input") == "Own"
+    run(tab)
+    assert tab.inner_text("[data-lane=b] .lens-lane-inactive").startswith("The slider stands at one token per pass")
+    assert tab.locator("[data-lane=a] .lens-lane-inactive:not(:empty)").count() == 0
 
 
 def test_other_tabs_can_bring_settings_and_problems(served: Any, visit: Visit) -> None:
@@ -210,14 +203,3 @@ def test_other_tabs_can_bring_settings_and_problems(served: Any, visit: Visit) -
     wait_for_about(tab, "b", "mars · MARS, threshold, block size 4, τ 0.70")
     run(tab)
     assert {record.rows[0].threshold for record in served.last_run()[1].records if record.phase == "decode"} == {0.7}
-
-
-def test_a_setting_out_of_range_gets_a_sentence(served: Any, visit: Visit) -> None:
-    tab = visit(served.url, 1100)
-    tab.locator("#lane-b .lens-lane-settings > button").click()
-    tab.fill("#lane-b-block-size input", "100")
-    tab.wait_for_selector("[data-state=failed]")
-    assert tab.inner_text(".lens-status") == "Lane B: block_size must be between 1 and 64, got 100."
-    tab.fill("#lane-b-block-size input", "4")
-    tab.wait_for_selector("[data-state=idle]")
-    run(tab)

@@ -69,7 +69,7 @@ def test_until_somebody_chooses_the_system_decides(site: Any, visit: Visit) -> N
 
 def test_a_storage_that_holds_nonsense_is_no_choice(site: Any, visit: Visit) -> None:
     tab = visit(site.url)
-    for nonsense in ("no JSON", "null", '{"dark": "<b>", "projector": 1, "__proto__": {"projector": true}}', "[true]"):
+    for nonsense in ("no JSON", "null", '{"dark": "<b>", "projector": 1, "__proto__": {"projector": true}}'):
         tab.evaluate("text => localStorage.setItem('mars-lens:looks', text)", nonsense)
         tab.reload()
         tab.wait_for_selector("[data-state=idle]")

@@ -249,24 +249,13 @@ def test_two_people_run_and_steer_on_their_own(served: Any, visit: Visit) -> Non
     assert first.inner_text("[data-lane=a] .lens-text") == second.inner_text("[data-lane=a] .lens-text")
 
 
-def test_a_closed_page_frees_its_place(served: Any, visit: Visit) -> None:
-    first, second, third = (visit(served.url) for _ in range(3))
-    for tab in (first, second):
-        run(tab, "Slow")
-        wait_for_passes(tab, "a", 1)
-    run(third)
-    third.wait_for_selector("[data-state=queued]")
-    assert status(third) == "Waiting for the device: 1 run is ahead of yours."
-    first.close()
-    finish(third)
-
-
 def test_markup_and_control_tokens_stay_text(served: Any, visit: Visit) -> None:
     tab = visit(served.url)
     tab.click("#lane-b-checkpoint input")
     tab.get_by_role("option", name="markup").click()
     tab.wait_for_function("document.querySelector('[data-lane=b] .lens-lane-about').textContent.startsWith('markup')")
-    tab.fill("#prompt textarea", "<script>document.title='gone'</script><|im_end|><|mask|><b>x</b>{{value}}${value}")
+    hostile = "<script>document.title='gone'</script><img src=x onerror=alert(1)><|im_end|><|mask|><b>x</b>"
+    tab.fill("#prompt textarea", hostile + "{{value}}${value}")
     run(tab)
     finish(tab)
     assert tab.title() == "MARS Lens"
@@ -275,6 +264,13 @@ def test_markup_and_control_tokens_stay_text(served: Any, visit: Visit) -> None:
     assert text.text_content() == served.last_run()[1].text
     assert "<script>document.title = 'gone'</script>" in text.text_content()
     assert "😀" in text.text_content()
+    tab.click(".lens-step-through")
+    tab.click(".step-lane[data-lane=b]")
+    tab.keyboard.press("End")
+    assert tab.locator(".step :is(script, img, b b)").count() == 0
+    assert "<script>document.title = 'gone'</script>" in (tab.locator(".step-passage").text_content() or "")
+    assert "😀" in (tab.locator(".step-passage").text_content() or "")
+    assert tab.title() == "MARS Lens"
 
 
 @pytest.fixture(scope="module")
@@ -313,20 +309,7 @@ def test_a_broken_checkpoint_says_why(served: Any, visit: Visit) -> None:
     finish(tab)
 
 
-def test_new_problems_come_by_family_and_seed(served: Any, visit: Visit) -> None:
-    tab = visit(served.url)
-    before = tab.input_value("#prompt textarea")
-    tab.click("#new-problem")
-    tab.wait_for_function("before => document.querySelector('#prompt textarea').value !== before", arg=before)
-    tab.fill("#seed input", "2")
-    tab.wait_for_function("before => document.querySelector('#prompt textarea').value === before", arg=before)
-    tab.fill("#seed input", "-5")
-    tab.wait_for_selector("#known-answer:has-text('whole number between 0 and 999,999')")
-    tab.locator("#prompt textarea").press_sequentially("!")
-    tab.wait_for_function("document.querySelector('#known-answer strong').textContent === ''")
-
-
-def test_a_known_answer_follows_its_prompt(served: Any, visit: Visit) -> None:
+def test_new_problems_bring_their_known_answers(served: Any, visit: Visit) -> None:
     tab = visit(served.url)
     prompt = tab.locator("#prompt textarea")
     before, answer = prompt.input_value(), tab.inner_text("#known-answer strong")
@@ -337,6 +320,15 @@ def test_a_known_answer_follows_its_prompt(served: Any, visit: Visit) -> None:
         tab.wait_for_function(
             "wanted => document.querySelector('#known-answer strong').textContent === wanted", arg=wanted
         )
+    before = tab.input_value("#prompt textarea")
+    tab.click("#new-problem")
+    tab.wait_for_function("before => document.querySelector('#prompt textarea').value !== before", arg=before)
+    tab.fill("#seed input", "2")
+    tab.wait_for_function("before => document.querySelector('#prompt textarea').value === before", arg=before)
+    tab.fill("#seed input", "-5")
+    tab.wait_for_selector("#known-answer:has-text('whole number between 0 and 999,999')")
+    tab.locator("#prompt textarea").press_sequentially("!")
+    tab.wait_for_function("document.querySelector('#known-answer strong').textContent === ''")
 
 
 def test_a_phone_shows_one_lane_unscrolled(served: Any, visit: Visit) -> None:
@@ -356,13 +348,13 @@ def test_a_phone_shows_one_lane_unscrolled(served: Any, visit: Visit) -> None:
         assert box["x"] + box["width"] <= 390
 
 
-@pytest.mark.parametrize("leave", [lambda tab: tab.goto(tab.url), lambda tab: tab.reload()], ids=["goto", "reload"])
-def test_what_a_leaving_page_logs_is_ignored(served: Any, visit: Visit, leave: Callable[[Page], None]) -> None:
+def test_what_a_leaving_page_logs_is_ignored(served: Any, visit: Visit) -> None:
     """The teardown of `visit` is what fails here: Gradio logs the streams it cuts off, when it has some open."""
     tab = visit(served.url)
-    tab.evaluate("addEventListener('beforeunload', () => console.error('a stream was cut off'))")
-    leave(tab)
-    tab.wait_for_selector("[data-state=idle]", state="attached")
+    for leave in (lambda: tab.goto(tab.url), tab.reload):
+        tab.evaluate("addEventListener('beforeunload', () => console.error('a stream was cut off'))")
+        leave()
+        tab.wait_for_selector("[data-state=idle]", state="attached")
 
 
 def test_enter_runs_and_shift_enter_breaks_the_line(served: Any, visit: Visit) -> None:

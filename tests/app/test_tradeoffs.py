@@ -118,16 +118,7 @@ def test_a_click_on_a_mark_opens_its_card(site: Any, shown: Page) -> None:
     assert tab.locator(".trade-card").is_hidden()
 
 
-def test_a_sample_is_written_again(site: Any, visit: Visit) -> None:
-    tab = show(visit(site.url))
-    tab.mouse.click(*tab.evaluate(MARK, run_of(site, "mars", 0.7)))
-    tab.locator(".trade-sample button").first.click()
-    tab.wait_for_selector(".step-panel")
-    assert tab.inner_text(".step-note").startswith("Written again here. The text differs")
-    assert tab.inner_text(".step-lane").startswith("Written again")
-
-
-def test_its_settings_go_to_compare(site: Any, visit: Visit) -> None:
+def test_settings_and_samples_go_elsewhere(site: Any, visit: Visit) -> None:
     tab = show(visit(site.url))
     tab.evaluate("document.addEventListener('lens:use', event => (window.used = event.detail))")
     tab.mouse.click(*tab.evaluate(MARK, run_of(site, "mars", 0.7)))
@@ -137,6 +128,12 @@ def test_its_settings_go_to_compare(site: Any, visit: Visit) -> None:
         *("mars", "sliding_window", 0.7),
         False,
     )
+    show(tab)
+    tab.mouse.click(*tab.evaluate(MARK, run_of(site, "mars", 0.7)))
+    tab.locator(".trade-sample button").first.click()
+    tab.wait_for_selector(".step-panel")
+    assert tab.inner_text(".step-note").startswith("Written again here. The text differs")
+    assert tab.inner_text(".step-lane").startswith("Written again")
 
 
 def test_the_points_allowed_move_the_star(shown: Page) -> None:

@@ -248,7 +248,7 @@ def passes_of_rows(draw: st.DrawFn) -> tuple[int, int, list]:
     return rows, columns, draw(st.lists(row, min_size=rows, max_size=rows))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(drawn=passes_of_rows(), score=st.sampled_from(list(SCORES)))
 def test_thresholds_accept_what_the_plain_twin_accepts(drawn: tuple[int, int, list], score: ScoreName) -> None:
     ids, scores, limits, room, _ = (list(part) for part in zip(*drawn[2], strict=True))
@@ -256,7 +256,7 @@ def test_thresholds_accept_what_the_plain_twin_accepts(drawn: tuple[int, int, li
     assert lengths(scores, ids, limits, room, score) == expected
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(drawn=passes_of_rows())
 def test_matching_accepts_what_the_plain_twin_accepts(drawn: tuple[int, int, list]) -> None:
     ids, _, _, room, right = (list(part) for part in zip(*drawn[2], strict=True))

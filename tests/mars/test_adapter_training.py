@@ -29,24 +29,14 @@ from mars.training.adapter_run import AdapterTrainer, examples_seen
 from mars.training.data import Conversation, encode_conversation
 from mars.training.settings import AdapterSettings, Mode
 from mars.training.trainer import NumberedConversations, Pace
+from tests.mars.tiny import sizes
 
 
 def _llama(vocabulary: int) -> LlamaForCausalLM:
     torch.manual_seed(3)
-    config = LlamaConfig(
-        vocab_size=vocabulary,
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=256,
-        initializer_range=0.4,
-        tie_word_embeddings=True,
-        bos_token_id=None,
-        eos_token_id=2,
-    )
-    return LlamaForCausalLM(config).eval()
+    ends = {"bos_token_id": None, "eos_token_id": 2, "tie_word_embeddings": True}
+    layers = sizes(**ends, vocab_size=vocabulary, max_position_embeddings=256, initializer_range=0.4)
+    return LlamaForCausalLM(LlamaConfig(**layers)).eval()
 
 
 @pytest.fixture

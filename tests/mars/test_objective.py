@@ -15,6 +15,7 @@ from mars.training.objective import (
     sft_losses,
     two_streams,
 )
+from tests.mars.tiny import sizes
 
 MASK, END, VOCABULARY = 30, 31, 32
 
@@ -22,17 +23,7 @@ MASK, END, VOCABULARY = 30, 31, 32
 @pytest.fixture(scope="module")
 def model() -> Qwen2ForCausalLM:
     torch.manual_seed(0)
-    config = Qwen2Config(
-        vocab_size=VOCABULARY,
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        intermediate_size=48,
-        max_position_embeddings=64,
-        initializer_range=0.3,
-    )
-    return Qwen2ForCausalLM(config).eval()
+    return Qwen2ForCausalLM(Qwen2Config(**sizes(vocab_size=VOCABULARY, initializer_range=0.3))).eval()
 
 
 def _example(ids: tuple[int, ...], response: int) -> Conversation:

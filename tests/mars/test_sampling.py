@@ -208,7 +208,7 @@ def test_looking_at_few_tokens_first_changes_nothing(monkeypatch: pytest.MonkeyP
         assert torch.equal(filtered(logits, rows), fast)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     logits=st.lists(st.integers(-30, 30) | st.just(-math.inf), min_size=1, max_size=12).filter(
         lambda logits: max(logits) > -math.inf

@@ -73,6 +73,7 @@ def test_a_closed_window_leaves_the_line(narrow: Any, visit: Visit) -> None:
     first = start(narrow, "first")
     second = slow_run(visit, narrow)
     second.wait_for_selector("[data-state=queued]")
+    assert second.inner_text(".lens-status") == "Waiting for the device: 1 run is ahead of yours."
     assert runs(narrow) == {"active": 1, "waiting": 1, "places": 1}
     second.close()
     wait_for(narrow, active=1, waiting=0)

@@ -32,19 +32,10 @@ from mars.engine.conditional import ConditionalHead, States
 from mars.engine.engine import Clock, ModelEngine
 from mars.engine.window import Window
 from mars.phrases import Phrases
+from tests.mars.tiny import sizes
 
 VOCABULARY = 60
-SIZES = {
-    "vocab_size": VOCABULARY,
-    "hidden_size": 32,
-    "intermediate_size": 48,
-    "num_hidden_layers": 3,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "max_position_embeddings": 256,
-    "initializer_range": 0.3,
-    "tie_word_embeddings": True,
-}
+SIZES = sizes(num_hidden_layers=3, max_position_embeddings=256, initializer_range=0.3, tie_word_embeddings=True)
 KINDS: dict[str, Callable[[], PreTrainedModel]] = {
     "llama": lambda: LlamaForCausalLM(LlamaConfig(**SIZES)),
     "qwen2": lambda: Qwen2ForCausalLM(Qwen2Config(**{**SIZES, "tie_word_embeddings": False})),

@@ -54,6 +54,13 @@ RUNS = {
     "continuation": ("speculative", {"threshold": 0.2, "continuation": True}),
 }
 
+# Every run with four rows and a head; some with one row or without.
+SOME = ("sliding window", "quadratic", "lookup")
+SHAPES = [
+    *((name, 4, True) for name in RUNS),
+    *((name, 1, True) for name in SOME),
+    *((name, 4, False) for name in SOME),
+]
 TURNS = {"in turn": ["linear", "none", "quadratic", "linear", "quadratic"]}
 
 
@@ -90,8 +97,7 @@ def assert_same(found: list[ForwardPass], expected: list[ForwardPass]) -> None:
             assert scores == pytest.approx(wanted_scores, abs=2e-4)
 
 
-@pytest.mark.parametrize(("rows", "head"), [(1, True), (4, True), (4, False)])
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize(("name", "rows", "head"), SHAPES)
 def test_proposals_are_those_of_peft(
     engine_of: Callable[..., ModelEngine], twin_of: Callable[..., Engine], name: str, rows: int, head: bool
 ) -> None:
@@ -99,8 +105,7 @@ def test_proposals_are_those_of_peft(
     assert_same(run(engine, PROMPTS[:rows], name), run(twin, PROMPTS[:rows], name))
 
 
-@pytest.mark.parametrize("rows", [1, 4])
-@pytest.mark.parametrize("name", [name for name in RUNS if name != "auto"])
+@pytest.mark.parametrize(("name", "rows"), [(name, rows) for name, rows, head in SHAPES if head and name != "auto"])
 def test_static_shapes_propose_the_same(engine_of: Callable[..., ModelEngine], name: str, rows: int) -> None:
     plain, static = (run(engine_of(head=True, graphs=graphs), PROMPTS[:rows], name) for graphs in (False, True))
     for row in range(rows):

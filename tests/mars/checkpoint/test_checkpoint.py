@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -144,22 +145,10 @@ def test_plain_qwen2(folder: Path) -> None:
     assert (checkpoint.block_size, checkpoint.supports_masks, checkpoint.record) == (None, False, {})
 
 
-def test_plain_llama(tmp_path: Path, tiny_tokenizer: PreTrainedTokenizerFast) -> None:
+def test_plain_llama(tmp_path: Path, tiny_tokenizer: PreTrainedTokenizerFast, tiny_sizes: dict[str, Any]) -> None:
     torch.manual_seed(1)
-    model = LlamaForCausalLM(
-        LlamaConfig(
-            vocab_size=320,
-            hidden_size=32,
-            intermediate_size=64,
-            num_hidden_layers=2,
-            num_attention_heads=4,
-            num_key_value_heads=2,
-            max_position_embeddings=128,
-            initializer_range=0.4,
-            bos_token_id=None,
-            eos_token_id=[tiny_tokenizer.eos_token_id, 77],
-        )
-    ).eval()
+    stops = [tiny_tokenizer.eos_token_id, 77]
+    model = LlamaForCausalLM(LlamaConfig(**{**tiny_sizes, "eos_token_id": stops})).eval()
     model.save_pretrained(tmp_path / "llama")
     tiny_tokenizer.save_pretrained(tmp_path / "llama")
     checkpoint = load_checkpoint(tmp_path / "llama", dtype="float32", device="cpu")

@@ -20,6 +20,7 @@ from mars.engine.memory import Memory, Model
 from mars.engine.network import Network
 from mars.engine.transformer import Transformer
 from mars.engine.window import Window, merge, verification_tree
+from tests.mars.tiny import sizes
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -27,14 +28,7 @@ ON_GPU = torch.cuda.is_available()
 MASK = 61
 SLOTS = 65  # what invariant passes read at least
 CONFIG = Qwen2Config(
-    vocab_size=MASK,
-    hidden_size=64,
-    intermediate_size=96,
-    num_hidden_layers=2,
-    num_attention_heads=4,
-    num_key_value_heads=2,
-    max_position_embeddings=128,
-    initializer_range=0.2,
+    **sizes(vocab_size=MASK, hidden_size=64, intermediate_size=96, max_position_embeddings=128, initializer_range=0.2)
 )
 GPU = [pytest.mark.gpu] if ON_GPU else []
 BACKENDS = pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from mars.engine.memory import Memory
 from mars.engine.network import Network
 from mars.engine.transformer import Transformer
 from mars.engine.window import Columns, Window, columns_of, merge
+from tests.mars.tiny import sizes
 
 ROWS, SLOTS, VOCABULARY = 4, 64, 60
 
@@ -21,15 +22,7 @@ ROWS, SLOTS, VOCABULARY = 4, 64, 60
 @pytest.fixture(params=[4, 2, 1], ids=["no groups", "groups", "one key-value head"])
 def model(request: pytest.FixtureRequest, one_thread: None) -> PreTrainedModel:
     torch.manual_seed(0)
-    config = Qwen2Config(
-        vocab_size=VOCABULARY,
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=3,
-        num_attention_heads=4,
-        num_key_value_heads=request.param,
-        initializer_range=0.15,
-    )
+    config = Qwen2Config(**sizes(vocab_size=VOCABULARY, num_hidden_layers=3, num_key_value_heads=request.param))
     return Qwen2ForCausalLM(config).double().eval()
 
 

@@ -22,22 +22,14 @@ from mars.engine.backends.cpu.tiles import Tiled, kind_of_products
 from mars.engine.engine import Rows
 from mars.engine.gated import PRODUCTS
 from mars.engine.window import Window, merge
+from tests.mars.tiny import sizes
 
 pytestmark = [
     pytest.mark.skipif(kind_of_products() is None, reason="this CPU has no AVX2"),
     pytest.mark.usefixtures("one_thread"),
 ]
-SIZES = {
-    "vocab_size": 301,
-    "hidden_size": 192,
-    "intermediate_size": 320,
-    "num_hidden_layers": 3,
-    "num_attention_heads": 6,
-    "num_key_value_heads": 2,
-    "max_position_embeddings": 256,
-    "tie_word_embeddings": True,
-    "initializer_range": 0.2,
-}
+LAYERS = {"hidden_size": 192, "intermediate_size": 320, "num_hidden_layers": 3, "num_attention_heads": 6}
+SIZES = sizes(**LAYERS, vocab_size=301, max_position_embeddings=256, tie_word_embeddings=True, initializer_range=0.2)
 MASK = SIZES["vocab_size"]
 IDS = torch.randint(300, (200,), generator=torch.Generator().manual_seed(3))
 NEEDS_AMX = pytest.mark.skipif(not amx.available(), reason="this CPU has no AMX")

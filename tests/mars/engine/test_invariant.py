@@ -17,6 +17,7 @@ from mars.engine.backends.cpu.tiles import kind_of_products
 from mars.engine.engine import ModelEngine, Rows
 from mars.engine.window import Window, merge, verification_tree
 from mars.metrics import output_ids
+from tests.mars.tiny import sizes
 
 TOKENS = torch.randint(300, (90,), generator=torch.Generator().manual_seed(3))
 AT = 70  # the position of the token that is looked at
@@ -33,18 +34,10 @@ def small_llama(vocab_size: int = 300, hidden_size: int = 288) -> PreTrainedMode
     All but its vocabulary fills whole tiles.
     """
     torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=vocab_size,
-        hidden_size=hidden_size,
-        intermediate_size=1536,
-        num_hidden_layers=2,
-        num_attention_heads=9,
-        num_key_value_heads=3,
-        max_position_embeddings=512,
-        initializer_range=0.1,
-        tie_word_embeddings=True,
-    )
-    return LlamaForCausalLM(config).eval()
+    heads = {"num_attention_heads": 9, "num_key_value_heads": 3}
+    layers = sizes(**heads, vocab_size=vocab_size, hidden_size=hidden_size, intermediate_size=1536)
+    layers |= {"max_position_embeddings": 512, "initializer_range": 0.1}
+    return LlamaForCausalLM(LlamaConfig(**layers, tie_word_embeddings=True)).eval()
 
 
 @pytest.fixture(params=[300, 304], ids=["a vocabulary that fills no tiles", "whole tiles"])

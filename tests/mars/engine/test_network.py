@@ -24,17 +24,8 @@ from mars.engine.linear import Linear
 from mars.engine.memory import Memory
 from mars.engine.network import Network, supports
 from mars.engine.window import Window
+from tests.mars.tiny import sizes
 
-SIZES = {
-    "vocab_size": 60,
-    "hidden_size": 32,
-    "intermediate_size": 48,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "max_position_embeddings": 64,
-    "initializer_range": 0.15,
-}
 LLAMA3 = {
     "rope_type": "llama3",
     "rope_theta": 10000.0,
@@ -48,11 +39,11 @@ DYNAMIC = {"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 2.0}
 
 
 def qwen2(**changes: Any) -> PreTrainedModel:
-    return build(Qwen2ForCausalLM, Qwen2Config(**{**SIZES, **changes}))
+    return build(Qwen2ForCausalLM, Qwen2Config(**sizes(**changes)))
 
 
 def llama(**changes: Any) -> PreTrainedModel:
-    return build(LlamaForCausalLM, LlamaConfig(**{**SIZES, **changes}))
+    return build(LlamaForCausalLM, LlamaConfig(**sizes(**changes)))
 
 
 def build(kind: type[PreTrainedModel], config: Any) -> PreTrainedModel:
@@ -132,7 +123,7 @@ UNSUPPORTED = {
     "dynamic rope": lambda: llama(rope_parameters=DYNAMIC),
     "another activation": lambda: qwen2(hidden_act="gelu"),
     "sliding attention": lambda: qwen2(use_sliding_window=True, sliding_window=8, max_window_layers=1),
-    "another architecture": lambda: build(MistralForCausalLM, MistralConfig(**SIZES, sliding_window=None)),
+    "another architecture": lambda: build(MistralForCausalLM, MistralConfig(**sizes(sliding_window=None))),
 }
 
 

@@ -95,7 +95,7 @@ options_of_tests = st.builds(
 )
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(reader=readers, prompts=prompts_of_tests, options=options_of_tests, static=st.booleans())
 def test_every_pass_of_every_batch_follows_the_rules(
     reader: Chance, prompts: list[list[int]], options: DecodingSettings, static: bool

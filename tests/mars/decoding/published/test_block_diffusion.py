@@ -241,7 +241,7 @@ def seen(records: list[ForwardPass]) -> Timeline:
     ]
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     stop_share=st.sampled_from((0.0, 0.05, 0.2)),

@@ -241,7 +241,7 @@ def parts(records: list[ForwardPass], row: int) -> list[tuple[object, ...]]:
     ]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     prompts=prompts_of_tests,
@@ -310,7 +310,7 @@ def accepted_of(found: list[tuple[int, float]], sure: int, options: DecodingSett
     return accepted
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     prompts=prompts_of_tests,

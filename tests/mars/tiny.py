@@ -1,0 +1,20 @@
+"""The sizes of models with random weights, as small as tests want them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def sizes(**changes: Any) -> dict[str, Any]:
+    """Those of a model with grouped heads, with these changes: what a `Qwen2Config` or `LlamaConfig` takes."""
+    return {
+        "vocab_size": 60,
+        "hidden_size": 32,
+        "intermediate_size": 48,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "max_position_embeddings": 64,
+        "initializer_range": 0.15,
+        **changes,
+    }
