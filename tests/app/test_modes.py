@@ -92,12 +92,11 @@ def test_a_projector_enlarges_type_everywhere(site: Any, visit: Visit, open_tab:
         assert small == {}
 
 
-@pytest.mark.parametrize("projector", [False, True], ids=["usual", "projector"])
-def test_no_tab_scrolls_sideways_on_a_phone(site: Any, visit: Visit, open_tab: OpenTab, projector: bool) -> None:
+def test_no_tab_scrolls_sideways_on_a_phone(site: Any, visit: Visit, open_tab: OpenTab) -> None:
     tab = visit(site.url, 390, 844)
-    if projector:
-        tab.click(".lens-projecting")
-    for name in tabs(tab):
+    for number, name in enumerate(2 * tabs(tab)):
+        if number == len(tabs(tab)):
+            tab.click(".lens-projecting")
         open_tab(tab, name)
         assert tab.evaluate("document.documentElement.scrollWidth") <= 390, name
         beyond = tab.locator("#tabs [role=tab], .lens-tools button").evaluate_all(

@@ -79,6 +79,8 @@ def test_the_page_loads_with_problem_and_lanes(served: Any, visit: Visit, exampl
     assert tab.title() == "MARS Lens"
     assert tab.input_value("#prompt textarea") == example.prompt
     assert tab.inner_text("#known-answer") == f"Known answer\n{example.answer}"
+    assert not tab.is_visible("#models"), "one pair leaves no choice"
+    assert not tab.is_visible(".lens-models")
     assert tab.locator(".lens-lane-about").all_inner_texts() == [
         "ar · AR · CPU",
         "mars · MARS, threshold, block size 8 · CPU",

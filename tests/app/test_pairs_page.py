@@ -141,11 +141,5 @@ def test_an_address_without_a_choice_opens(two_pairs: Any, visit: Visit) -> None
     assert said(tab) == {"task": "logic", "seed": "3", "tau": "0.8", "models": "tiny"}
 
 
-def test_one_pair_leaves_no_choice(served: Any, visit: Visit) -> None:
-    tab = visit(served.url)
-    assert not is_shown(tab, "#models")
-    assert not is_shown(tab, ".lens-models")
-
-
 def said(tab: Page) -> dict[str, str]:
     return {name: values[-1] for name, values in parse_qs(urlsplit(tab.url).query).items()}

@@ -39,8 +39,8 @@ def p_value(ids: torch.Tensor, expected: list[float]) -> float:
     return stats.chisquare(*zip(*pairs, strict=True)).pvalue
 
 
-@pytest.mark.parametrize("temperature", [0.3, 0.7, 1.0, 2.0])
-@pytest.mark.parametrize("top_p", [1.0, 0.9, 0.6])
+@pytest.mark.parametrize("temperature", [0.3, 1.0, 2.0])
+@pytest.mark.parametrize("top_p", [1.0, 0.6])
 def test_draws_follow_the_softmax(temperature: float, top_p: float) -> None:
     expected = distribution(LOGITS.tolist(), temperature, top_p)
     positions = torch.arange(DRAWS)

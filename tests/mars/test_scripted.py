@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from mars.engine.window import Window, merge
+from mars.engine.window import Window
 from mars.scripted import ReadingModel, ScriptedModel
 
 MASK = 31
@@ -85,53 +85,6 @@ def test_a_tree_that_sees_two_branches_at_once_is_refused() -> None:
         ScriptedModel([[5]]).open(1, 9).forward(
             window([[9, 8, 8]], [[1, 2, 3]], 3, positions_RQ=[[0, 1, 1]], sees_RQQ=sees)
         )
-
-
-def test_a_window_may_leave_the_first_rows_out() -> None:
-    rows = ScriptedModel([[5], [6], [7]]).open(3, 9)
-    rows.forward(window([[9], [9], [9]], [[1], [1], [1]], 0))
-    assert best(rows.forward(window([[8], [8]], [[2], [2]], 1, first=1))) == [[6], [7]]
-
-
-def test_a_moved_row_keeps_its_number_and_what_it_has_read() -> None:
-    rows = ScriptedModel([[5], [6], [7, 8]]).open(3, 20)
-    rows.forward(window([[9]] * 3, [[1]] * 3, 1))
-    rows.move(2, 0)
-    assert best(rows.forward(window([[7]], [[2]], 1))) == [[8]]
-
-
-def test_a_place_that_is_used_again_holds_a_new_row() -> None:
-    rows = ScriptedModel([[5, 6], [7], [8], [9]]).open(3, 20)
-    rows.forward(window([[9], [9]], [[1], [1]], 1))
-    assert best(rows.forward(window([[9]], [[1]], 1, first=1))) == [[8]], "written again"
-    rows.move(1, 0)
-    assert best(rows.forward(window([[9]], [[1]], 1, first=1))) == [[9]], "moved away"
-    with pytest.raises(ValueError, match="row 3 reads slot 2, which was never written"):
-        rows.forward(window([[9]], [[3]], 1, first=1))
-
-
-def test_rows_are_numbered_as_they_begin_though_a_short_prompt_waits() -> None:
-    rows = ScriptedModel([[5], [6], [7]]).open(3, 20)
-    rows.forward(window([[0, 0], [9, 9]], [[0, 0], [1, 2]], 0))
-    rows.forward(window([[0, 9], [9, 9]], [[0, 1], [3, 4]], 0))
-    assert best(rows.forward(window([[9], [9]], [[2], [5]], 1))) == [[5], [6]]
-    assert best(rows.forward(window([[9]], [[1]], 1, first=2))) == [[7]]
-
-
-def test_a_row_that_is_read_once_more_from_its_start_is_no_new_one() -> None:
-    rows = ScriptedModel([[5, 6, 7], [8]]).open(1, 20)
-    rows.forward(window([[9, MASK]], [[1, 2]], 2))
-    assert best(rows.forward(window([[9, 5, 6, MASK]], [[1, 2, 3, 4]], 2))) == [[7, 2]]
-    assert best(rows.forward(window([[9, 5]], [[1, 2]], 2))) == [[8, 2]], "another one, which asks for its first token"
-
-
-def test_merged_windows_are_padded_and_padding_predicts_nothing() -> None:
-    rows = ScriptedModel([[5], [6, 7]]).open(2, 20)
-    narrow, wide = window([[9]], [[1]], 1), window([[9, MASK]], [[1, 2]], 2)
-    logits = rows.forward(merge([((1,), wide), ((0,), narrow)]))
-    assert logits[0, 0].isnan().all()
-    assert best(logits[:, 1:]) == [[5], [7]]
-    assert best(logits[1:]) == [[6, 7]]
 
 
 def test_the_clock_counts_calls() -> None:
