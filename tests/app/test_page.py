@@ -322,6 +322,7 @@ def test_new_problems_bring_their_known_answers(served: Any, visit: Visit) -> No
         tab.wait_for_function(
             "wanted => document.querySelector('#known-answer strong').textContent === wanted", arg=wanted
         )
+    prompt.blur()  # a long prompt lies over the settings while it is edited
     before = tab.input_value("#prompt textarea")
     tab.click("#new-problem")
     tab.wait_for_function("before => document.querySelector('#prompt textarea').value !== before", arg=before)
