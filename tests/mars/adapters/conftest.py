@@ -125,6 +125,7 @@ class PeftEngine:
     stop_token_ids: frozenset[int] = frozenset()
     template_ids: frozenset[int] = frozenset()
     phrases: Phrases | None = None
+    calibration = None
 
     def __init__(self, model: PreTrainedModel, folder: Path):
         adapter = load_adapter(folder)
