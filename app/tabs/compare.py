@@ -230,7 +230,8 @@ class Tab:
 
     def _branch(self, event: gr.EventData, request: gr.Request, prompt: str, _: str, *others: Any) -> tuple[Any, ...]:
         """Run the prompt again; the event has what its answer is to start with."""
-        return *self._start(request, "run", prompt, event._data, *others), event._data
+        start = event._data if isinstance(event._data, str) else ""
+        return *self._start(request, "run", prompt, start, *others), start
 
     def _start(
         self,

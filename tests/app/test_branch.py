@@ -70,6 +70,9 @@ def test_all_lanes_go_on_from_another_text(served: Any, visit: Visit, new_tab: C
     tab.click("text=Who is tallest?")
     tab.wait_for_function("document.querySelector('#answer-start textarea').value === ''")
     assert tab.locator("#answer-start").is_hidden()
+    tab.locator("[data-lane=a] .lens-token").first.click()
+    assert tab.locator(".lens-card:visible").count() == 1
+    assert tab.locator(".lens-card-own").count() == 0  # the answer to another prompt
     run(tab)
     assert given(tab) == []
 

@@ -40,9 +40,10 @@ export class TokenCard extends Card {
     );
   }
 
-  // The other likely tokens here. Where a run can be made, each of them, or a text of one's own, begins one.
+  // The other likely tokens here. Where the prompt can be run again, each of them, or a text of one's own, does that.
   others(lane, found, piece) {
-    const able = lane && !this.step.hidden && !lane.earlier.length && document.querySelector("#answer-start");
+    const same = !this.host.querySelector(".lens-answers").textContent;
+    const able = lane && same && !this.step.hidden && !lane.earlier.length && document.querySelector("#answer-start");
     const act = (text) => this.branch(text);
     const listed = found.map(([other, probability]) => {
       const said = other === piece;
