@@ -167,7 +167,7 @@ def test_a_card_has_the_alternatives_and_the_reason(shipped: Page) -> None:
     assert shares == [cut(share) for _, share in proposal.alternatives]
     assert tab.locator(".step-card .lens-card-reason").inner_text() == "Refused: its score does not reach τ."
     tab.locator(".step-column").nth(0).locator("button").focus()
-    assert tab.inner_text(".step-card .lens-card-reason").endswith("autoregressive token, always accepted.")
+    assert tab.inner_text(".step-card .lens-card-reason").endswith("autoregressive token, which is always accepted.")
     tab.keyboard.press("Escape")
     assert tab.locator(".step-card").is_hidden()
 
@@ -184,7 +184,7 @@ def test_another_threshold_recolours_the_pass(shipped: Page) -> None:
     fates = [column["fate"] for column in tab.evaluate(COLUMNS)][: row.accepted]
     assert fates == ["accepted kept would"] * kept + ["lost kept"] * (row.accepted - kept)
     now = sum(row.accepted for _, row in rows) / len(rows)
-    assert f"tokens per forward instead of {now:.2f}. From the recorded scores alone" in tab.inner_text(
+    assert f"tokens per forward instead of {now:.2f}. This counts the recorded scores alone" in tab.inner_text(
         ".step-what-if-notice"
     )
     tab.click(".step-what-if-panel button")
