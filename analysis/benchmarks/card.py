@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from itertools import accumulate
+from itertools import accumulate, takewhile
 from operator import mul
 from typing import Any
 
@@ -17,14 +17,19 @@ from analysis.benchmarks.spec_bench import CATEGORIES, OVERALL, Question, groupe
 from analysis.benchmarks.spec_bench import TASK as SPEC_BENCH
 from analysis.claims.judging import number, percent, points
 from analysis.runs import RunStore
-from analysis.stats.pairs import speed_up_of_means
-from analysis.stats.resampling import ratio_of_sums
+from analysis.stats.intervals import Interval
+from analysis.stats.pairs import paired_difference, speed_up, speed_up_of_means
+from analysis.stats.resampling import ratio_of_sums, tokens_per_forward
+from analysis.stats.turns import over_turns
 from analysis.text_table import markdown
-from mars.decoders import BASELINE, EXACT, RELAXED
+from mars.decoders import BASELINE, EXACT, RELAXED, USUAL
 from mars.tasks import TASKS
 
 BEGIN, END = "<!-- measured: written by `python -m analysis card --checkpoint DIR` -->", "<!-- end of measured -->"
 CURVE_ROWS = 10
+LEAST_PROBLEMS = 200
+MOST_LOST = 1.0
+"""Points that the threshold to begin with may lose, by value."""
 Entry = Mapping[str, Any]
 
 
@@ -44,7 +49,13 @@ def measured_part(
     """
     own = [entry for entry in store.entries if entry["model"]["fingerprint"] == fingerprint]
     families, ifeval = _together(own, store, list(TASKS), baseline), _together(own, store, [IFEVAL], baseline)
-    parts = [_training(record), _calibration(record), _families(families, store), _spec_bench(own, store, questions)]
+    parts = [
+        _training(record),
+        _calibration(record),
+        _default(record),
+        _families(families, store),
+        _spec_bench(own, store, questions),
+    ]
     if ifeval:
         parts.append(_ifeval(ifeval, store, prompts, check()))
     return "\n\n".join(part for part in parts if part)
@@ -136,6 +147,85 @@ def _calibration(record: Mapping[str, Any]) -> str:
         "mode."
     )
     return f"## Calibration\n\n{words}\n\n{markdown(lines, numbers=True)}"
+
+
+def default_of(store: RunStore, fingerprint: str, baseline: str | None) -> dict[str, Any] | None:
+    """The threshold to begin with and its `stops`, as a record has them (mars/checkpoint/calibration.py).
+
+    They are of the runs on all families with the same setting as AR's, those in turns at batch size 1 before others,
+    those on most problems before others; None if there are none.
+    """
+
+    def setting(entry: Entry) -> tuple[Any, ...]:
+        names = ("timed", "group", "problems", "seed", "hardware", "dtype", "batch_size")
+        return (*(entry[name] for name in names), entry["settings"]["max_new_tokens"])
+
+    able = [entry for entry in store.entries if list(entry["tasks"]) == list(TASKS)]
+    able = [entry for entry in able if entry["batch_size"] == 1 or not entry["timed"]]
+    able = [entry for entry in able if entry["problems"] * len(TASKS) >= LEAST_PROBLEMS]
+    plain: dict[tuple[Any, ...], Entry] = {
+        setting(entry): entry
+        for entry in able
+        if entry["decoder"] == BASELINE and entry["model"]["fingerprint"] == baseline
+    }
+    found: dict[tuple[Any, ...], list[Entry]] = {}
+    for entry in able:
+        usual = {"score": "probability", "extra_proposal": False, "window": "fixed"}
+        usual |= {"block_size": entry["model"]["block_size"]}
+        same = all(entry["settings"].get(name, value) == value for name, value in usual.items())
+        own = entry["model"]["fingerprint"] == fingerprint and entry["decoder"] == USUAL
+        if own and same and entry["settings"]["threshold"] is not None and setting(entry) in plain:
+            found.setdefault(setting(entry), []).append(entry)
+    if not found:
+        return None
+    best = max(found, key=lambda key: (key[0], key[2], len(found[key])))
+    ar = plain[best]
+    base = store.rows(ar["id"])
+    stops: list[dict[str, Any]] = []
+    for run in sorted(found[best], key=lambda entry: -float(entry["settings"]["threshold"])):
+        rows = store.rows(run["id"])
+        speed = (over_turns(rows, base) or speed_up(rows, base)) if run["timed"] else None
+        stops.append(
+            {
+                "threshold": run["settings"]["threshold"],
+                "points": _rounded(paired_difference(rows, base).score_interval()),
+                "tokens_per_forward": round(tokens_per_forward(rows).value, 3),
+                "speed": speed and _rounded(speed),
+                "n": len(rows),
+            }
+        )
+    within = list(takewhile(lambda stop: stop["points"][0] >= -MOST_LOST, stops))
+    origin = {name: ar[name] for name in ("hardware", "dtype", "batch_size", "date", "commit", "seed")}
+    start = (within or stops)[-1 if within else 0]
+    told = {"threshold": start["threshold"], "score": "probability", "most_lost": MOST_LOST, "within": bool(within)}
+    return {**told, "stops": stops, "baseline": ar["model"]["name"], **origin}
+
+
+def _rounded(found: Interval) -> list[float]:
+    return [round(value, 3) for value in (found.value, found.low, found.high)]
+
+
+def _default(record: Mapping[str, Any]) -> str:
+    """The threshold to begin with, how it was found, and what was measured at each."""
+    found = record.get("default")
+    if not found or not found.get("stops"):
+        return ""
+    lines = [["τ", "points to AR", "tokens per forward", "speed over AR"]]
+    for stop in found["stops"]:
+        speed = "" if stop["speed"] is None else f"{number(Interval(*stop['speed']))} ×"
+        shown = f"{stop['tokens_per_forward']:.2f}"
+        lines.append([f"{stop['threshold']:g}", points(Interval(*stop["points"])), shown, speed])
+    chosen = (
+        f"It is the lowest that loses at most {found['most_lost']:g} point by value, as all above it do"
+        if found["within"]
+        else f"None loses at most {found['most_lost']:g} point by value, so it is the highest"
+    )
+    words = (
+        f"The page begins at τ = {found['threshold']:g}. {chosen}: paired differences to AR of {found['baseline']} on "
+        f"the same n = {found['stops'][0]['n']:,} held-out problems of all families, seed {found['seed']} (95 %). "
+        f"{found['dtype']}, batch {found['batch_size']}; {_origin(found)}."
+    )
+    return f"## Threshold to begin with\n\n{words}\n\n{markdown(lines, numbers=True)}"
 
 
 def _together(own: Sequence[Entry], store: RunStore, tasks: list[str], baseline: str | None) -> list[Entry]:

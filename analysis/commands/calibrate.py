@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +17,7 @@ from analysis.decoding.answers import answers
 from analysis.stats.calibration import Fit, expected_error, fit
 from analysis.text_table import aligned
 from mars.checkpoint import Checkpoint
+from mars.checkpoint.calibration import write_record
 from mars.checkpoint.checkpoint import load_source, read_record
 from mars.checkpoint.sources import RECORD_FILE
 from mars.config import DecodingSettings
@@ -68,9 +68,7 @@ def run(options: argparse.Namespace) -> None:
         "dtype": checkpoint.dtype,
         **command_provenance(checkpoint.engine.device),
     }
-    part = folder / f"{RECORD_FILE}.part"
-    part.write_text(json.dumps(record, indent=1, allow_nan=False) + "\n", encoding="utf-8")
-    part.replace(folder / RECORD_FILE)
+    write_record(folder, record)
     sys.stdout.write(f"{summary(record['calibration'])}\n{machine(checkpoint.dtype, checkpoint.engine.device)}.\n")
 
 

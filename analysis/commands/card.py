@@ -6,16 +6,17 @@ import argparse
 import sys
 from pathlib import Path
 
-from analysis.benchmarks.card import measured_part, with_measured
+from analysis.benchmarks.card import default_of, measured_part, with_measured
 from analysis.benchmarks.ifeval import load_checkers, read_prompts
 from analysis.benchmarks.spec_bench import read_questions
 from analysis.runs import read_runs
 from analysis.runs.baseline import ArModels
 from analysis.studies import RUNS
 from analysis.sweeps.models import describe
+from mars.checkpoint.calibration import write_record
 from mars.checkpoint.checkpoint import read_record
 
-HELP = "write the measured part of a checkpoint's model card, README.md, from stored runs; nothing is decoded"
+HELP = "write the measured part of a model card, and the threshold to begin with into mars.json, from stored runs"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -26,15 +27,20 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Put the tables in the place of those that the card has, or at its end."""
+    """Put the tables in the place of those that the card has, or at its end; nothing is decoded."""
     folder, store = options.checkpoint, read_runs(options.runs)
     model = describe(str(folder))
     baseline = describe(options.baseline)["fingerprint"] if options.baseline else None
+    baseline = baseline or ArModels(store.entries).baseline_of(model)
+    record = read_record(folder)
+    if record and (default := default_of(store, model["fingerprint"], baseline)):
+        record["default"] = default
+        write_record(folder, record)
     part = measured_part(
-        read_record(folder),
+        record,
         store,
         model["fingerprint"],
-        baseline or ArModels(store.entries).baseline_of(model),
+        baseline,
         read_questions(),
         read_prompts(),
         lambda: load_checkers().followed,

@@ -10,7 +10,7 @@ from typing import Annotated
 from pydantic import Field
 
 from mars import decoders
-from mars.config import DEFAULT_THRESHOLD, DEFAULTS, METHOD_FIELDS, DecodingSettings, MethodSettings, ScoreName
+from mars.config import DEFAULTS, METHOD_FIELDS, DecodingSettings, MethodSettings, ScoreName
 from mars.decoders import DecoderInfo, FamilyName
 from mars.schema import shown
 
@@ -99,7 +99,7 @@ def to_settings(
 
 PRESETS: dict[str, Callable[[str, str], LaneChoice]] = {
     "AR": lambda ar, mars: LaneChoice(checkpoint=ar, decoder=decoders.BASELINE),
-    f"MARS τ = {DEFAULT_THRESHOLD}": lambda ar, mars: LaneChoice(checkpoint=mars, decoder=decoders.USUAL),
+    "MARS": lambda ar, mars: LaneChoice(checkpoint=mars, decoder=decoders.USUAL),
     # The window and the layout "auto" go by the clock, so that no two runs would show the same passes.
     "MARS exact": lambda ar, mars: LaneChoice(checkpoint=mars, decoder=decoders.EXACT, layout="tree"),
 }

@@ -19,10 +19,8 @@ from gradio.components import Component
 
 from app.browser import bundle
 from app.compare import problems
-from app.compare.lane_choice import OWN
 from app.scheduling import Limits
-from app.tabs.lanes import AT_DEFAULT
-from app.tabs.parts import QUIET
+from app.tabs.parts import QUIET, slider_value
 from app.tabs.question import prompts, shown
 from mars.schema import page_json
 
@@ -146,7 +144,7 @@ def connect(page: gr.Blocks, masthead: gr.HTML, tab: Tab) -> None:
     deep_link = DeepLink(tab)
     for event in (page.load, masthead.submit):
         restored = event(deep_link.restore, masthead, outputs, js=_READ, show_progress_on=masthead, **QUIET)
-        tab.settle(restored.then(tab.steer, tab.threshold, tab.reading, **QUIET))
+        tab.settle(tab.steer_after(restored))
 
 
 class DeepLink:
@@ -184,7 +182,11 @@ class DeepLink:
 
     def _usual_of(self, pair: Pair) -> dict[str, Any]:
         """The usual values of this pair where they differ from `usual`."""
-        values: dict[str, Any] = {"limit": pair.max_new_tokens, "pace": pair.pace}
+        values: dict[str, Any] = {
+            "tau": slider_value(self.tab.starts[pair.key]),
+            "limit": pair.max_new_tokens,
+            "pace": pair.pace,
+        }
         for lane in self.tab.row.lanes:
             updates = lane.preset_updates(self.usual[f"{lane.key}.preset"], pair)
             values |= {f"{lane.key}.{name}": value for name, value in _values(lane.named, updates).items()}
@@ -201,9 +203,6 @@ class DeepLink:
         found.check(names.values(), lambda: lane.read(*(values | said).values()))
         kept = {name: value for name, value in said.items() if names[name] in found.values}
         updates = dict(zip(names, lane.updates(lane.read(*(values | kept).values()), pair), strict=True))
-        steered = found.values.get("tau", self.usual["tau"]) != self.usual["tau"]
-        if steered and updates["preset"]["value"] == AT_DEFAULT:
-            updates["preset"]["value"] = OWN
         return {names[name]: update for name, update in updates.items()}
 
 

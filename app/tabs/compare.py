@@ -20,9 +20,22 @@ from app.runs.what_if import page_document
 from app.scheduling import FULL_SPEED, PACES, rate
 from app.tabs import cross_tab
 from app.tabs.lanes import LaneControls, LaneRow, build_count
-from app.tabs.parts import HIDDEN, LATEST, QUIET, begun, drawn, ended, plain, refusal, refusing
+from app.tabs.parts import (
+    HIDDEN,
+    LATEST,
+    LOWEST,
+    ONE_TOKEN,
+    QUIET,
+    begun,
+    drawn,
+    ended,
+    plain,
+    refusal,
+    refusing,
+    slider_value,
+)
 from app.tabs.question import ModelsControl, QuestionForm, pick, prompts, shown
-from mars.config import DEFAULT_THRESHOLD
+from mars.checkpoint.calibration import Start, scores_in
 from mars.schema import between, checked
 
 SPECIALIST = "This small model knows six kinds of problem. For other questions choose {}."
@@ -38,7 +51,6 @@ _NEXT_RUN = (
 
 PACE = between(float, FULL_SPEED, max(PACES.values()))
 PUBLISHED = Path(__file__).parents[2] / "assets" / "published" / "threshold_sweep.csv"
-LOWEST, ONE_TOKEN = 0.5, 1.0
 _THRESHOLD = between(float, LOWEST, ONE_TOKEN)
 _ENDS = '<div class="lens-ends"><span>◂ more per pass</span><span>one per pass ▸</span></div>'
 
@@ -53,6 +65,7 @@ class Tab:
         self.runner = runner
         self._introducing: dict[str, object] = {}
         self.pairs = tuple(pairs)
+        self.starts = {pair.key: scores_in(runner.models.sources.get(pair.mars, "")).default for pair in pairs}
         first = self.pairs[0]
         with gr.Row(elem_classes="lens-controls"):
             self.form = QuestionForm(first.tasks, questions=not all(pair.tasks for pair in pairs))
@@ -83,7 +96,10 @@ class Tab:
     def _bar(self) -> None:
         """The controls beside the prompt, always in view."""
         with gr.Column(scale=2, min_width=220, elem_classes="lens-threshold"):
-            self.reading, self.threshold = build_slider()
+            start = self.starts[self.pairs[0].key]
+            self.reading, self.threshold = build_slider(start)
+            visible = any(one.stops for one in self.starts.values()) or HIDDEN
+            self.lost = plain("threshold-lost", stop_words(slider_value(start), start), "Measured", visible=visible)
         with gr.Row(elem_classes="lens-go"):
             self.run = gr.Button("Run", variant="primary", size="lg", elem_id="run", min_width=10)
             with gr.Row(elem_classes="lens-stop-or-follow"):
@@ -104,7 +120,9 @@ class Tab:
                 first.max_new_tokens, label="Length limit", precision=0, elem_id="limit", min_width=10
             )
         self.form.choose()
-        self.row = LaneRow(self.count, list(self.runner.models.sources), first)
+        sources = self.runner.models.sources
+        calibrated = [name for name, source in sources.items() if "calibrated" in scores_in(source).names]
+        self.row = LaneRow(self.count, list(sources), first, calibrated)
 
     def connect(self) -> None:
         """Connect every event but those of `keep` and `offer`; events that set the controls go through `settle`."""
@@ -117,9 +135,10 @@ class Tab:
         branched = [self.stage, self.run, self.stop, self.form.start]
         self.stage.select(self._branch, inputs, branched, queue=False, **QUIET)
         self.stop.click(self.end_run, queue=False, **QUIET)
-        self.threshold.input(self.steer, self.threshold, self.reading, queue=False, **LATEST)
+        shown = [self.reading, self.lost]
+        self.threshold.input(self.steer, [self.threshold, self.models.choice], shown, queue=False, **LATEST)
         self.pace.input(self._set_pace, self.pace, queue=False, **LATEST)
-        for changed in self.row.connect(self.threshold, self.steer, self.reading, self.models):
+        for changed in self.row.connect(self.models):
             self._introduce_after(changed.then)
         self._cross_tab = cross_tab.build(self.row.lanes[1], self.form.shown, pick)
         self._introduce_after(self._cross_tab.then)
@@ -134,15 +153,14 @@ class Tab:
         """Connect the choice of models with the whole tab; `board` is its section for scores."""
         self.sections = [*self.form.sections, board]
         lanes = [part for lane in self.row.lanes for part in lane.components]
-        outputs = [self.models.choice, *self.sections, self.limit, self.pace, *lanes]
+        outputs = [self.models.choice, *self.sections, self.limit, self.pace, self.threshold, *lanes]
         if len(self.pairs) == 1:
             return
         choice, about = self.models.choice, dict(show_progress_on=self.models.choice, **LATEST)
         switched = choice.input(self._switch, choice, [*self.form.shown, *outputs], **about)
-        self._introduce_after(switched.then)
-        self._introduce_after(
-            self._cross_tab.then(self._follow, [choice, self.prompt, self.family, self.seed], outputs, **about).then
-        )
+        self.settle(self.steer_after(switched))
+        asked = [choice, self.prompt, self.family, self.seed]
+        self.settle(self.steer_after(self._cross_tab.then(self._follow, asked, outputs, **about)))
         self._offer_general(outputs)
 
     def _offer_general(self, outputs: list[Component]) -> None:
@@ -154,7 +172,7 @@ class Tab:
         for changed in (self.prompt.change, choice.change):
             changed(self._specialist, inputs, noted, **quiet)
         switched = form.general.click(self._to_general, None, outputs, show_progress_on=choice, **QUIET)
-        self._introduce_after(switched.then)
+        self.settle(self.steer_after(switched))
 
     def _specialist(self, prompt: str, task: str, seed: float, key: object) -> list[Any]:
         general = self.models.without_tasks()
@@ -183,8 +201,9 @@ class Tab:
         return self._settings(tasks, [lane for lane in self.row.lanes if lane is not self.row.lanes[1]])
 
     def _settings(self, pair: Pair, lanes: Sequence[LaneControls]) -> list[Any]:
-        """Updates that set these to a pair: choice of models, visible parts, length limit, pace, and `lanes`."""
-        updates: list[Any] = [pair.key, *shown(pair), pair.max_new_tokens, pair.pace]
+        """Updates that set these to a pair: choice of models, visible parts, length limit, pace, τ, and `lanes`."""
+        start = slider_value(self.starts[pair.key])
+        updates: list[Any] = [pair.key, *shown(pair), pair.max_new_tokens, pair.pace, start]
         for lane, preset in zip(self.row.lanes, PRESETS, strict=True):
             updates += lane.preset_updates(preset, pair) if lane in lanes else [gr.skip()] * len(lane.components)
         return updates
@@ -286,10 +305,15 @@ class Tab:
     def end_run(self, request: gr.Request) -> None:
         self.runner.sessions.stop(str(request.session_hash))
 
-    def steer(self, value: float, request: gr.Request) -> str:
+    def steer(self, value: float, key: object, request: gr.Request) -> tuple[str, str]:
+        """Handle a move of the slider; the value in words, and what was measured there of the pair `key`."""
         with refusing():
             self.runner.sessions.set_threshold(str(request.session_hash), threshold_of(value))
-            return threshold_words(value)
+            return threshold_words(value), stop_words(value, self.starts[self.models.pair(key).key])
+
+    def steer_after(self, event: Any) -> Any:
+        """Steer after `event`, which sets the slider."""
+        return event.then(self.steer, [self.threshold, self.models.choice], [self.reading, self.lost], **QUIET)
 
     def _set_pace(self, value: float, request: gr.Request) -> None:
         with refusing():
@@ -297,14 +321,13 @@ class Tab:
             self.runner.sessions.set_pace(str(request.session_hash), pace)
 
 
-def build_slider() -> tuple[gr.HTML, gr.Slider]:
+def build_slider(start: Start) -> tuple[gr.HTML, gr.Slider]:
     """The slider and its value in words, laid out in the current Blocks."""
-    reading = plain("threshold-reading", threshold_words(DEFAULT_THRESHOLD), "Threshold")
+    value = slider_value(start)
+    reading = plain("threshold-reading", threshold_words(value), "Threshold")
     gr.HTML(html_template=_ENDS, apply_default_css=False)
     label = "Live threshold τ: acts on the lanes that follow it"
-    slider = gr.Slider(
-        LOWEST, ONE_TOKEN, value=DEFAULT_THRESHOLD, step=0.01, label=label, buttons=[], elem_id="threshold"
-    )
+    slider = gr.Slider(LOWEST, ONE_TOKEN, value=value, step=0.01, label=label, buttons=[], elem_id="threshold")
     drawn("marks", '<div class="lens-marks" aria-hidden="true"></div>', marks=published(), lowest=LOWEST)
     return reading, slider
 
@@ -320,6 +343,18 @@ def threshold_of(value: object) -> float | None:
     """The threshold at this value of the slider; ValueError if it has no such value."""
     threshold: float = checked(_THRESHOLD, value, "The threshold")
     return None if threshold == ONE_TOKEN else threshold
+
+
+def stop_words(value: object, start: Start) -> str:
+    """What was measured at this value of the slider: points lost to AR, and the speed; empty where nothing was."""
+    stop = next((stop for stop in start.stops if stop.threshold == threshold_of(value)), None)
+    if stop is None:
+        return ""
+    points, low, high = stop.points
+    change = f"{abs(points):.1f} points {'lost' if points < 0 else 'gained'}"
+    low, high = (-high, -low) if points < 0 else (low, high)
+    speed = f"{stop.tokens_per_forward:.1f} tokens a pass" if stop.speed is None else f"{stop.speed[0]:.1f} × AR"
+    return f"{change} [{low:.1f}, {high:.1f}], {speed}, n = {stop.n:,}".replace("-", "−")
 
 
 def threshold_words(value: object) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import fields
 from functools import partial
 from typing import Any, Literal, get_args
@@ -12,7 +12,7 @@ from gradio.components import Component
 
 from app.compare.lane_choice import LANE_KEYS, OWN, PRESETS, SLIDING, LaneChoice, acting, preset_of
 from app.models.pairs import Pair
-from app.tabs.parts import HIDDEN, LATEST, QUIET
+from app.tabs.parts import HIDDEN, LATEST
 from app.tabs.question import ModelsControl
 from mars import decoders
 from mars.config import DEFAULT_THRESHOLD, DEFAULTS, SCORES, SETTINGS, ScoreName
@@ -33,24 +33,22 @@ _IN_ORDER = (
 )
 """The order of the settings on the page, behind the threshold."""
 FEWEST = 2
-AT_DEFAULT = next(name for name, make in PRESETS.items() if make("", "").steered)
-"""The preset whose name says where the slider stands."""
-_MOVED = f"""(value, ...presets) => presets.map((name) =>
-  name === "{AT_DEFAULT}" && value !== {DEFAULT_THRESHOLD} ? "{OWN}" : name)"""
-"""In the browser: a slider that moves leaves the preset that says where it stands."""
 
 
 class LaneControls:
     """The components of the lane `key`, laid out in the current Blocks, set to `choice`.
 
-    `names` are the checkpoints offered, `pair` has those of the presets at the start. The components are `named`
-    preset, checkpoint, decoder, mode (of the threshold), and by fields of `LaneChoice`.
+    `names` are the checkpoints offered, `pair` has those of the presets at the start; `calibrated` names those that
+    know this score. The components are `named` preset, checkpoint, decoder, mode (of the threshold), and by fields of
+    `LaneChoice`.
     """
 
-    def __init__(self, key: str, choice: LaneChoice, names: Sequence[str], pair: Pair) -> None:
+    def __init__(
+        self, key: str, choice: LaneChoice, names: Sequence[str], pair: Pair, calibrated: Collection[str] = ()
+    ) -> None:
         self.key = key
         self.name = f"lane {key.upper()}"
-        self.names, self.pair = list(names), pair
+        self.names, self.pair, self.calibrated = list(names), pair, frozenset(calibrated)
         self.named: dict[str, Component] = {}
         seen = self._seen(choice.decoder, _mode(choice), choice.temperature)
         with gr.Column(elem_classes="lens-lane-controls", elem_id=f"lane-{key}", min_width=300):
@@ -69,6 +67,9 @@ class LaneControls:
                     if name == "draft":
                         drafts = [("none", NO_DRAFT), *((each, each) for each in self.names)]
                         self._choose("draft", "Draft", choice.draft or NO_DRAFT, drafts, visible=seen["draft"])
+                    elif name == "score":
+                        scores = self._scores(choice.checkpoint)["choices"]
+                        self._choose(name, SETTINGS[name].title, choice.score, scores, visible=seen[name])
                     else:
                         self._setting(name, getattr(choice, name), seen)
 
@@ -107,7 +108,8 @@ class LaneControls:
         if mode != "own":
             values["threshold"] = USUAL_THRESHOLDS[choice.score]
         seen = self._seen(choice.decoder, mode, choice.temperature)
-        return [gr.update(value=values[name], visible=seen[name]) for name in self.named]
+        scores = {"score": self._scores(choice.checkpoint)}
+        return [gr.update(value=values[name], visible=seen[name], **scores.get(name, {})) for name in self.named]
 
     def preset_updates(self, preset: str, pair: Pair) -> list[Any]:
         """Updates that set every component to a preset of `pair`."""
@@ -135,7 +137,12 @@ class LaneControls:
     def _update(self, updates: dict[str, dict[str, Any]], given: dict[str, Any]) -> list[Any]:
         """These updates by name, and those that show the components with an effect under the values `given`."""
         seen = self._seen(str(given["decoder"]), given["mode"], given["temperature"])
+        updates["score"] = self._scores(given["checkpoint"]) | updates.get("score", {})
         return [gr.update(**updates.get(name, {}), visible=seen[name]) for name in self.named]
+
+    def _scores(self, checkpoint: object) -> dict[str, Any]:
+        """The choices of the score for a checkpoint."""
+        return {"choices": [name for name in SCORES if name != "calibrated" or checkpoint in self.calibrated]}
 
     def _seen(self, decoder: str, mode: str, temperature: Any) -> dict[str, Any]:
         """The visibility of each component."""
@@ -184,14 +191,14 @@ def build_count() -> gr.Radio:
 class LaneRow:
     """`lanes` are the controls of each; `count`, made by `build_count`, is the number of those that take part.
 
-    `names` are the checkpoints offered, `pair` has those of the presets.
+    `names` are the checkpoints offered, `pair` has those of the presets, `calibrated` names those with that score.
     """
 
-    def __init__(self, count: gr.Radio, names: list[str], pair: Pair) -> None:
+    def __init__(self, count: gr.Radio, names: list[str], pair: Pair, calibrated: Collection[str] = ()) -> None:
         self.count = count
         with gr.Row(elem_classes="lens-lane-row"):
             self.lanes = [
-                LaneControls(key, make(pair.ar, pair.mars), names, pair)
+                LaneControls(key, make(pair.ar, pair.mars), names, pair, calibrated)
                 for key, make in zip(LANE_KEYS, PRESETS.values(), strict=True)
             ]
 
@@ -209,12 +216,10 @@ class LaneRow:
         parts = [rest[start : start + each] for start in range(0, len(rest), each)]
         return [lane.read(*part) for lane, part in zip(self.lanes[: int(count)], parts, strict=False)]
 
-    def connect(
-        self, slider: gr.Slider, steer: Callable[..., Any], reading: Component, models: ModelsControl
-    ) -> list[Any]:
-        """Connect the controls with each other and with the slider; returns the events after which lanes have changed.
+    def connect(self, models: ModelsControl) -> list[Any]:
+        """Connect the controls with each other; returns the events after which lanes have changed.
 
-        `steer` handles a move of the slider: it takes the value and sets `reading`. `models` gives the presets' pair.
+        `models` gives the presets' pair.
         """
         changed = list[Any]()
         for lane in self.lanes:
@@ -222,19 +227,12 @@ class LaneRow:
             to_preset = partial(_to_preset, lane, models)
             inputs = [preset, models.choice]
             chosen = preset.input(to_preset, inputs, lane.components, show_progress_on=preset, **LATEST)
-            moved = chosen.then(_at_preset, [preset, slider], slider, **LATEST).then(steer, slider, reading, **LATEST)
             others = [component.input for component in lane.components if component is not preset]
             by_hand = gr.on(others, lane.changed, lane.components, lane.components, show_progress_on=preset, **LATEST)
             lane.fold.expand(lane.unfolded, lane.components, lane.components, show_progress_on=preset, **LATEST)
-            changed += [moved, by_hand]
-        presets: list[Component] = [lane.preset for lane in self.lanes]
-        slider.input(None, [slider, *presets], presets, js=_MOVED, queue=False, **QUIET)
+            changed += [chosen, by_hand]
         return changed
 
 
 def _to_preset(lane: LaneControls, models: ModelsControl, preset: str, key: object) -> list[Any]:
     return lane.preset_updates(preset, models.pair(key))
-
-
-def _at_preset(preset: str, value: float) -> Any:
-    return DEFAULT_THRESHOLD if preset == AT_DEFAULT and value != DEFAULT_THRESHOLD else gr.skip()

@@ -12,7 +12,10 @@ import gradio as gr
 from app.browser import bundle
 from app.compare import stream
 from app.models.sentences import complete
+from mars.checkpoint.calibration import Start
 
+LOWEST, ONE_TOKEN = 0.5, 1.0
+"""The ends of the slider."""
 HIDDEN: Literal["hidden"] = "hidden"
 """For `visible`: in the page but not seen, so that it keeps its value."""
 QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
@@ -40,10 +43,10 @@ def drawn(name: str, template: str, value: str | None = None, **options: Any) ->
     return gr.HTML(value, html_template=template, js_on_load=script, apply_default_css=False, drawn=name, **options)
 
 
-def plain(elem_id: str, value: str = "", label: str = "") -> gr.HTML:
+def plain(elem_id: str, value: str = "", label: str = "", **options: Any) -> gr.HTML:
     """A labelled line of text that Python sets; it goes into the page as text, never as markup."""
     template = f'<p class="lens-line"><span>{label}</span><strong class="lens-plain"></strong></p>'
-    return drawn("line", template, value, elem_id=elem_id)
+    return drawn("line", template, value, elem_id=elem_id, **options)
 
 
 def refusal(error: ValueError) -> str:
@@ -60,3 +63,8 @@ def begun(identity: str) -> tuple[Any, ...]:
 def ended() -> tuple[Any, ...]:
     """The buttons when the page has read the end of a run."""
     return gr.update(interactive=True), gr.update(interactive=False)
+
+
+def slider_value(start: Start) -> float:
+    """Where the slider begins: at hundredths from `LOWEST` on, and not at its end."""
+    return min(max(round(start.threshold, 2), LOWEST), ONE_TOKEN - 0.01)

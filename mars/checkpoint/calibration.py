@@ -1,20 +1,24 @@
 """What a training record says of scores: their calibration, and the threshold that a page begins with. No torch here.
 
 calibration  masks [[slope, offset], …] (mars/acceptance.py), and how `python -m analysis calibrate` found them
-default      threshold and score, and how `python -m analysis default` found them
+default      threshold and score, and the runs among which `python -m analysis card` chose them, as `stops`
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field
 
+from mars.checkpoint.sources import RECORD_FILE
 from mars.config import DEFAULT_THRESHOLD, MAX_BLOCK_SIZE, SCORES, ScoreName, check_threshold
 from mars.schema import Open, checked
 
+Measured = tuple[float, float, float]
 Pair = tuple[Annotated[float, Field(gt=0)], float]
 
 
@@ -26,11 +30,23 @@ class Calibration(Open):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Stop(Open):
+    """A run on `n` problems: points of accuracy to AR's and the speed over AR's, both with the ends of the interval."""
+
+    threshold: float
+    n: int
+    points: Measured
+    tokens_per_forward: float
+    speed: Measured | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Start(Open):
-    """The threshold and score to begin with."""
+    """The threshold and score to begin with; `stops` are the thresholds that were measured."""
 
     threshold: float = DEFAULT_THRESHOLD
     score: ScoreName = "probability"
+    stops: tuple[Stop, ...] = ()
 
     def __post_init__(self) -> None:
         check_threshold(self.threshold, self.score)
@@ -61,3 +77,19 @@ def scores_of(record: Mapping[str, Any]) -> Scores:
         ValueError: one sentence that names the field at fault.
     """
     return checked(Scores, {name: record[name] for name in ("calibration", "default") if name in record})
+
+
+def scores_in(source: str) -> Scores:
+    """What the record in a local folder says; nothing for other sources, and for a record that cannot be read."""
+    try:
+        record = json.loads((Path(source).expanduser() / RECORD_FILE).read_text(encoding="utf-8"))
+        return scores_of(record if isinstance(record, dict) else {})
+    except (OSError, ValueError):
+        return Scores()
+
+
+def write_record(folder: Path, record: Mapping[str, Any]) -> None:
+    """Write the record of a folder, whole or not at all."""
+    part = folder / f"{RECORD_FILE}.part"
+    part.write_text(json.dumps(record, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    part.replace(folder / RECORD_FILE)

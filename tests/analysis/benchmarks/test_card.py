@@ -10,10 +10,11 @@ import pytest
 
 from analysis.__main__ import main
 from analysis.benchmarks import card as module
-from analysis.benchmarks.card import BEGIN, END, measured_part, with_measured
+from analysis.benchmarks.card import BEGIN, END, default_of, measured_part, with_measured
 from analysis.benchmarks.ifeval import Prompt
 from analysis.benchmarks.spec_bench import Question
 from analysis.runs import RunStore
+from mars.checkpoint.calibration import scores_of
 from mars.tasks import TASKS
 
 CATEGORIES = ("writing", "writing", "qa", "qa", "qa", "qa")
@@ -55,6 +56,34 @@ def runs(fabricate: Any) -> list[Any]:
         fabricate.run(adapter, "sliding_window", accuracy=0.5, **{**asked, "problems": 4, "batch_size": 16}),
         fabricate.run(other, "sliding_window", threshold=0.9, accuracy=0.5, **asked),
     ]
+
+
+@pytest.mark.parametrize(
+    ("right", "chosen", "within"), [((0.9, 0.9, 0.5, 0.9), 0.9, True), ((0.5, 0.9, 0.9, 0.9), 0.99, False)]
+)
+def test_the_threshold_to_begin_with(fabricate: Any, right: tuple[float, ...], chosen: float, within: bool) -> None:
+    ar = {**fabricate.model("sft", "sft"), "fingerprint": "b" * 16}
+    own = {**fabricate.model("mars"), "fingerprint": "a" * 16}
+    timed = {"tasks": tuple(TASKS), "problems": 40, "batch_size": 1, "group": "shipped/x"}
+    tried = zip((0.99, 0.9, 0.7, 0.5), right, strict=True)
+    runs = [fabricate.run(ar, accuracy=0.9, speed=100.0, **timed)]
+    runs += [
+        fabricate.run(own, "sliding_window", threshold=threshold, accuracy=accuracy, gain=2.0, speed=200.0, **timed)
+        for threshold, accuracy in tried
+    ]
+    runs.append(fabricate.run(own, "sliding_window", threshold=0.6, **{**timed, "problems": 80}))  # without its AR
+    found = default_of(fabricate.store(runs), "a" * 16, "b" * 16)
+    assert found is not None
+    assert (found["threshold"], found["within"], found["score"]) == (chosen, within, "probability")
+    assert [stop["threshold"] for stop in found["stops"]] == [0.99, 0.9, 0.7, 0.5]
+    assert {stop["n"] for stop in found["stops"]} == {40 * len(TASKS)}
+    for stop, accuracy in zip(found["stops"], right, strict=True):
+        value, low, high = stop["points"]
+        assert value == pytest.approx(100 * accuracy - 90, abs=1)
+        assert low <= value <= high
+        assert stop["speed"][0] == pytest.approx(2, rel=0.1)
+    assert scores_of({"default": found}).default.threshold == chosen
+    assert default_of(fabricate.store(runs), "c" * 16, "b" * 16) is None
 
 
 def test_each_section_is_of_the_record_and_the_runs(

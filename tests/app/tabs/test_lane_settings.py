@@ -68,7 +68,7 @@ def test_the_lanes_begin_as_the_presets(row: LaneRow) -> None:
     ("name", "shown", "hidden"),
     [
         ("AR", {"temperature"}, {"mode", "threshold", "score", "block_size", "draft", "seed", "layout"}),
-        ("MARS τ = 0.95", {"mode", "score", "block_size", "extra_proposal"}, {"threshold", "layout", "draft_tokens"}),
+        ("MARS", {"mode", "score", "block_size", "extra_proposal"}, {"threshold", "layout", "draft_tokens"}),
         ("MARS exact", {"block_size", "layout"}, {"mode", "threshold", "score", "cache_block_size"}),
         ("own", {"threshold", "mode", "seed", "top_p"}, {"layout"}),
         ("one", {"mode"}, {"threshold", "score"}),
@@ -89,7 +89,7 @@ def test_a_change_by_hand_leaves_the_preset(lane: LaneControls) -> None:
 
 
 def test_another_score_gets_its_own_threshold(lane: LaneControls) -> None:
-    updates = dict(zip(lane.named, lane.changed(*given(lane, CHOICES["MARS τ = 0.95"], score="entropy")), strict=True))
+    updates = dict(zip(lane.named, lane.changed(*given(lane, CHOICES["MARS"], score="entropy")), strict=True))
     assert updates["mode"]["value"] == "own"
     assert updates["threshold"]["value"] == 0.3
     assert updates["threshold"]["visible"] is True
@@ -116,7 +116,7 @@ def test_choosing_a_preset_sets_every_control(lane: LaneControls) -> None:
 )
 def test_what_cannot_be_is_refused_by_name(lane: LaneControls, changes: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
-        lane.read(*given(lane, CHOICES["MARS τ = 0.95"], **changes))
+        lane.read(*given(lane, CHOICES["MARS"], **changes))
 
 
 @pytest.mark.parametrize("count", [1, 4, None, "2", [2]])
@@ -157,3 +157,18 @@ class TestCrossTab:
     def test_what_makes_no_sense_is_refused(self, lane: LaneControls, wish: object) -> None:
         with pytest.raises(ValueError):
             self.answer(lane, wish)
+
+
+def test_only_calibrated_checkpoints_offer_the_score() -> None:
+    async def made() -> LaneControls:
+        with gr.Blocks():
+            return LaneRow(build_count(), NAMES, pair_of("ar", "mars"), ["mars"]).lanes[1]
+
+    lane = asyncio.run(made())
+    assert "calibrated" in [value for _, value in lane.named["score"].choices]  # type: ignore[attr-defined]
+    for checkpoint in NAMES:
+        updates = lane.changed(*given(lane, CHOICES["MARS"], checkpoint=checkpoint))
+        choices = dict(zip(lane.named, updates, strict=True))["score"]["choices"]
+        assert ("calibrated" in choices) == (checkpoint == "mars")
+    follows = LaneChoice(checkpoint="mars", score="calibrated")
+    assert lane.read(*values(lane, lane.updates(follows))) == follows.relevant(), "the slider is for it, too"

@@ -1,10 +1,20 @@
 import csv
+import json
+from pathlib import Path
 
 import pytest
 
 from app.board.lane import Plan
-from app.tabs.compare import PUBLISHED, published, threshold_of, threshold_words
+from app.tabs.compare import PUBLISHED, published, stop_words, threshold_of, threshold_words
+from app.tabs.parts import slider_value
+from mars.checkpoint.calibration import Scores, scores_in, scores_of
 from mars.schema import adapter
+
+MEASURED = {"n": 1200, "tokens_per_forward": 2.8}
+STOPS = [
+    MEASURED | {"threshold": 0.99, "points": [0.25, -1.6, 1.1], "speed": [2.13, 1.96, 2.31]},
+    MEASURED | {"threshold": 0.8, "points": [-1.7, -3.2, 0.2], "speed": None},
+]
 
 
 def test_the_marks_are_the_thresholds_of_the_paper() -> None:
@@ -35,3 +45,26 @@ def test_ten_thousand_moves_leave_nothing_behind() -> None:
         threshold_of(0.5 + number / 20_000)
     Plan(first=2)
     assert adapter.cache_info().currsize == known
+
+
+def test_a_pair_begins_where_its_record_says(tmp_path: Path) -> None:
+    start = scores_of({"default": {"threshold": 0.995, "score": "probability", "stops": STOPS}}).default
+    assert slider_value(start) == 0.99, "one token a pass is no default"
+    (tmp_path / "mars.json").write_text(json.dumps({"default": {"threshold": 0.8, "stops": STOPS}}))
+    assert slider_value(scores_in(str(tmp_path)).default) == 0.8
+    assert scores_in("org/none") == Scores()
+    (tmp_path / "mars.json").write_text("{")
+    assert slider_value(scores_in(str(tmp_path)).default) == 0.95
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (0.99, "0.2 points gained [−1.6, 1.1], 2.1 × AR, n = 1,200"),
+        (0.8, "1.7 points lost [−0.2, 3.2], 2.8 tokens a pass, n = 1,200"),
+        (0.9, ""),
+        (1.0, ""),
+    ],
+)
+def test_a_stop_says_what_was_measured_there(value: float, words: str) -> None:
+    assert stop_words(value, scores_of({"default": {"stops": STOPS}}).default) == words
