@@ -102,7 +102,7 @@ def test_a_sweep_is_one_click(served: Any, visit: Visit) -> None:
     assert [row[0] for row in rows] == ["AR", "0.9", "0.8", "0.7", "0.6", "0.5"]
     assert rows[0][1] == "1.00"
     assert (rows[0][-1], rows[-1][-1]) == ("53 tokens", "2 of 53")
-    assert "was fastest" in tab.inner_text(".lens-sweep .lens-status")
+    assert "was fastest" in tab.inner_text(".lens-sweep-status")
     tab.set_viewport_size({"width": 390, "height": 800})
     assert tab.evaluate("document.documentElement.scrollWidth") <= 390
     tab.click(".lens-sweep [aria-label='Close the sweep']")
@@ -126,4 +126,4 @@ def test_a_wrong_length_refuses_a_sweep(served: Any, visit: Visit) -> None:
     tab.fill("#limit input", "3")
     tab.click("#sweep-run")
     tab.wait_for_selector(".lens-sweep[data-state=failed]")
-    assert tab.inner_text(".lens-sweep .lens-status") == "The length limit must be between 16 and 512 new tokens."
+    assert tab.inner_text(".lens-sweep-status") == "The length limit must be between 16 and 512 new tokens."

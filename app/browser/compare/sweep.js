@@ -21,7 +21,7 @@ class Sweep extends RunView {
   constructor(root, ended) {
     super(root);
     this.ended = ended;
-    this.status = status("lens-status");
+    this.status = status("lens-sweep-status");
     this.name = make("caption", "lens-note");
     this.body = make("tbody");
     const heads = COLUMNS.map(([label, meaning]) => make("th", "number", label, { scope: "col", title: meaning }));
