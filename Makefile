@@ -19,6 +19,7 @@ demo: setup
 test: setup-tests
 	@.ci/chromium
 	@.ci/node
+	@.ci/npm $(VENV)
 	@.ci/curl
 	@.ci/proxies
 	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= PYTHONPATH=tests $(BIN)/python -m pytest -p ci_plugin \

@@ -24,11 +24,9 @@ from transformers import PreTrainedModel
 from transformers.cache_utils import Cache, CacheLayerMixin
 
 from mars.checkpoint import Checkpoint, CheckpointError, load_checkpoint
-from mars.checkpoint.adapter import find_base, is_adapter, load_adapter
+from mars.checkpoint.adapter import is_adapter
 from mars.checkpoint.sources import locate
 from mars.checkpoint.weights import load_model, read_config
-from mars.engine.adapter import Adapter, LowRank, linear_of
-from mars.engine.gated import is_mask
 
 INPUTS, OUTPUTS = ("ids", "cache"), ("logits", "entry", "tokens", "probabilities", "entropy")
 ALTERNATIVES = 5
@@ -40,21 +38,17 @@ _CONTENT = "\ufdd0"  # a noncharacter, in the place of what the user says
 
 
 class Step(torch.nn.Module):
-    """A causal model of `transformers` as the graph has it; masks of a gated adapter have the id V.
+    """A causal model of `transformers` as the graph has it.
 
     From the ids [Q] of the columns and the cache [T, L, 2, H, D] to the logits [Q, V], -inf for the mask token, the
     cache's entries for the columns [Q, L, 2, H, D], the most probable tokens [Q, A], their probabilities, and the
     entropies [Q].
     """
 
-    def __init__(self, model: PreTrainedModel, mask: int, adapter: Adapter | None = None):
+    def __init__(self, model: PreTrainedModel, mask: int):
         super().__init__()
         model.set_attn_implementation("eager")
-        self.model, self.mask, self.adapter = model.eval(), mask, adapter
-        self._gate = torch.empty(0)
-        for layer, pairs in zip(model.base_model.layers, adapter.layers if adapter else (), strict=False):
-            for name, pair in pairs.items():
-                linear_of(layer, name).register_forward_hook(self._hook(pair))
+        self.model, self.mask = model.eval(), mask
 
     def forward(self, ids_Q: torch.Tensor, cache_TL2HD: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """One pass."""
@@ -64,7 +58,7 @@ class Step(torch.nn.Module):
         bias_11QT = hidden_1QT.float()[None, None] * torch.finfo(torch.float32).min
         kept = [_Layer(*cache_TL2HD[:, number].permute(1, 2, 0, 3)[:, None]) for number in range(layers)]
         output = self.model.base_model(
-            inputs_embeds=self._embedded(ids_Q)[None],
+            input_ids=ids_Q[None],
             position_ids=positions_Q[None],
             attention_mask=bias_11QT,
             past_key_values=Cache(layers=kept),
@@ -78,21 +72,6 @@ class Step(torch.nn.Module):
         probabilities_QA, tokens_QA = shares_QV.topk(ALTERNATIVES)
         entropy_Q = -(shares_QV * shares_QV.clamp_min(1e-45).log()).sum(-1)
         return logits_QV, entry_QL2HD, tokens_QA, probabilities_QA, entropy_Q
-
-    def _embedded(self, ids_Q: torch.Tensor) -> torch.Tensor:
-        embeddings = self.model.get_input_embeddings()
-        if self.adapter is None:
-            return embeddings(ids_Q)
-        vocabulary, masks_KE = self.model.config.vocab_size, self.adapter.mask_embeddings
-        self._gate = is_mask(ids_Q, vocabulary)[:, None]
-        numbers_Q = (self._gate[:, 0].long().cumsum(0) - 1).clamp(0, len(masks_KE) - 1)
-        return torch.where(self._gate, masks_KE[numbers_Q], embeddings(ids_Q.clamp_max(vocabulary - 1)))
-
-    def _hook(self, pair: LowRank) -> Any:
-        def hook(_module: Any, inputs: tuple[torch.Tensor, ...], output: torch.Tensor) -> torch.Tensor:
-            return torch.where(self._gate, output + inputs[0] @ pair.a_SI.t() @ pair.b_OS.t() * pair.scale, output)
-
-        return hook
 
 
 class _Layer(CacheLayerMixin):
@@ -135,20 +114,18 @@ class Loaded:
 
 
 def load(source: str) -> Loaded:
-    """The checkpoint or gated adapter of a source; CheckpointError if it cannot be read, or needs a merge first."""
+    """The checkpoint of a source; CheckpointError if it cannot be read, or is an adapter."""
     checkpoint = load_checkpoint(source, dtype="float32", device="cpu")
     folder, _ = locate(source)
-    adapter = load_adapter(folder) if is_adapter(folder) else None
-    if adapter is not None and not adapter.gated:
-        raise CheckpointError(f"{source} is a merged adapter: merge it into its base, then export the result")
-    home = find_base(folder, None, allow_other_base=False) if adapter else folder
-    model_type, config = read_config(home)
-    model = load_model(home, model_type, config, torch.float32)
+    if is_adapter(folder):
+        raise CheckpointError(f"{source} is an adapter: only whole checkpoints can be exported")
+    model_type, config = read_config(folder)
+    model = load_model(folder, model_type, config, torch.float32)
     mask = checkpoint.engine.mask_token_id
-    step = Step(model, -1 if adapter or mask is None else mask, adapter.to("cpu", torch.float32) if adapter else None)
     heads = config.num_key_value_heads
     size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    return Loaded(checkpoint, step, -1 if mask is None else mask, (config.num_hidden_layers, 2, heads, size))
+    known = -1 if mask is None else mask
+    return Loaded(checkpoint, Step(model, known), known, (config.num_hidden_layers, 2, heads, size))
 
 
 def write(source: str, output: Path) -> dict[str, Any]:
@@ -233,7 +210,7 @@ def _move_weights(graph: Path, output: Path) -> tuple[bool, list[str]]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit code, 2 for bad input."""
     command = argparse.ArgumentParser(prog="python -m mars.export", description=__doc__.splitlines()[0])
-    command.add_argument("--checkpoint", required=True, metavar="SOURCE", help="a folder, an adapter or a named base")
+    command.add_argument("--checkpoint", required=True, metavar="SOURCE", help="a folder or a named base")
     command.add_argument("--output", required=True, type=Path, metavar="FOLDER", help="where to write it")
     options = command.parse_args(arguments)
     try:

@@ -36,14 +36,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--run", type=Path, metavar="RUN.json", help="write one file with this saved run alone, which opens anywhere"
     )
     command.add_argument("--runs", type=Path, metavar="FOLDER", help="the measured runs (default: assets/runs)")
+    command.add_argument(
+        "--live", action="store_true", help="the tiny pair writes in the visitor's own browser; needs npm and onnx"
+    )
     options = command.parse_args(arguments)
     serving.prepare()
     try:
         if options.run:
             _write_single(options.run, options.output)
         else:
-            _write_folder(options.output, options.runs)
-    except (OSError, ValueError) as error:
+            _write_folder(options.output, options.runs, options.live)
+    except (ImportError, OSError, ValueError) as error:
         sys.stderr.write(f"app export: {error}\n")
         return 2
     return 0
@@ -56,21 +59,25 @@ def _write_single(run: Path, output: Path) -> None:
     output.write_text(shell.single(read(run.read_bytes())), encoding="utf-8")
 
 
-def _write_folder(output: Path, runs: Path | None) -> None:
+def _write_folder(output: Path, runs: Path | None, live: bool) -> None:
     if output.exists() and any(output.iterdir()):
         raise ValueError(f"{output} is not empty; name a new folder.")
-    for name, content in files(runs).items():
+    for name, content in files(runs, live).items():
         path = output / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
 
 
-def files(runs: Path | None = None) -> dict[str, bytes]:
-    """Every file of the folder by its path; `runs` is the folder of measured runs (None: that of the repository)."""
-    from app.export import records, shell  # late: they import Gradio, which reads the environment
+def files(runs: Path | None = None, writes: bool = False) -> dict[str, bytes]:
+    """Every file of the folder by its path; `runs` is the folder of measured runs (None: that of the repository).
 
+    If it `writes`, the tiny pair is among them.
+    """
+    from app.export import live, records, shell  # late: they import Gradio, which reads the environment
+
+    models, about = live.files() if writes else ({}, None)
     found = {
-        "index.html": shell.page().encode(),
+        "index.html": shell.page(about).encode(),
         "lens.js": bundle.script("shell/shell.js").encode(),
         "lens.css": bundle.styles("shell/site.css").encode(),
         "plotly.js": plotly_script.script().encode(),
@@ -79,7 +86,8 @@ def files(runs: Path | None = None) -> dict[str, bytes]:
     if SPACE.is_file():  # an installed package has no docs
         found["README.md"] = space(SPACE.read_text(encoding="utf-8")).encode()
     found |= {f"data/{name}.z": zlib.compress(text.encode(), 9) for name, text in records.files(runs).items()}
-    return {**found, "worker.js": _worker(found)}
+    found |= {name: content for name, content in models.items() if name.endswith(".js")}
+    return {**found, **models, "worker.js": _worker(found)}
 
 
 def space(docker: str) -> str:

@@ -62,13 +62,17 @@ _COMPARE = """<div class="lens-controls"><div class="lens-prompt">
 <div id="prompt"><textarea rows="2" readonly aria-label="Prompt of the recorded run"></textarea></div>
 <div class="lens-row lens-examples" role="group" aria-label="Recorded answers to prompts"></div>
 <div class="lens-row lens-examples" role="group" aria-label="Other recorded runs"></div>
-</div></div>"""
+{live}</div></div>"""
+_LIVE = '<div class="lens-live lens-stack"></div>\n'
 
 
-def page() -> str:
-    """The HTML of the page of a folder, which has sheet, script and data in files beside it."""
+def page(live: Mapping[str, Any] | None = None) -> str:
+    """The HTML of the page of a folder, which has sheet, script and data in files beside it.
+
+    `live` is what it must know of the models that are among them (app/export/live.py), None without any.
+    """
     sheet = '<link rel="stylesheet" href="lens.css">'
-    return _page(records.runs(), _POLICY, sheet=sheet, script='<script src="lens.js" defer></script>')
+    return _page(records.runs(), _POLICY, sheet=sheet, script='<script src="lens.js" defer></script>', live=live)
 
 
 def single(run: Run, lane: object = None, number: object = None) -> str:
@@ -93,7 +97,14 @@ def single(run: Run, lane: object = None, number: object = None) -> str:
 
 
 def _page(
-    runs: Mapping[str, Run], policy: str, *, sheet: str, script: str, without: Sequence[str] = (), begin: Any = None
+    runs: Mapping[str, Run],
+    policy: str,
+    *,
+    sheet: str,
+    script: str,
+    without: Sequence[str] = (),
+    begin: Any = None,
+    live: Mapping[str, Any] | None = None,
 ) -> str:
     blocks = _blocks()
     tabs = next(child for child in blocks.children if isinstance(child, gr.Tabs))
@@ -101,12 +112,16 @@ def _page(
     props["masthead"]["tabs"] = [name for name in props["masthead"]["tabs"] if name not in without]
     props["step"]["shipped"] = step.offers(runs)
     props["tradeoffs"]["plotly"] = "plotly.js"
-    given = {"props": {name: props[name] for name in _KEPT if name not in without}, "runs": records.offers(runs)}
-    given["begin"] = begin
+    given = {
+        "props": {name: props[name] for name in _KEPT if name not in without},
+        "runs": records.offers(runs),
+        "begin": begin,
+        "live": live,
+    }
     outside = [_html(child) for child in blocks.children if child is not tabs]
     return _PAGE.format(
         policy=policy,
-        body="\n".join([outside[0], _tabs(tabs, without), *outside[1:]]),
+        body="\n".join([outside[0], _tabs(tabs, without, _COMPARE.format(live=_LIVE if live else "")), *outside[1:]]),
         given=page_json(given),
         decoders=bundle.decoder_table(),
         sheet=sheet,
@@ -146,7 +161,7 @@ def _drawn(block: Any) -> Iterable[gr.HTML]:
         yield from _drawn(child)
 
 
-def _tabs(tabs: gr.Tabs, without: Sequence[str]) -> str:
+def _tabs(tabs: gr.Tabs, without: Sequence[str], compare: str) -> str:
     """The bar and the panels, with the names that the browser's modules look for; the first tab is open."""
     bar, panels = [], []
     for tab in tabs.children:
@@ -155,7 +170,7 @@ def _tabs(tabs: gr.Tabs, without: Sequence[str]) -> str:
         about_it = {"role": "tab", "id": f"{tab.elem_id}-button", "data-tab-id": tab.id, "aria-controls": tab.elem_id}
         bar.append(_tag("button", html.escape(tab.label), type="button", **about_it))
         content = [_html(child) for child in tab.children]
-        inside = _tag("div", "\n".join([_COMPARE, *content] if tab.id == "compare" else content), _class="column")
+        inside = _tag("div", "\n".join([compare, *content] if tab.id == "compare" else content), _class="column")
         labelled = {"id": tab.elem_id, "aria-labelledby": f"{tab.elem_id}-button"}
         panels.append(_tag("div", inside, _class="tabitem", role="tabpanel", **labelled))
     wrapper = _tag("div", _tag("div", "".join(bar), _class="tab-container", role="tablist"), _class="tab-wrapper")

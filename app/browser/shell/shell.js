@@ -1,6 +1,7 @@
 // The page without a server: mounts the parts of page.js in the HTML of app/export/shell.py, and answers what they would
-// ask Python from the files beside it.
+// ask Python from the files beside it. Where models were exported too, Compare can write in this browser (live/panel.js).
 
+import { LivePanel } from "../live/panel.js";
 import "../page.js";
 import { pageAddress } from "../shared/address.js";
 import { announce, button, ours } from "../shared/dom.js";
@@ -22,7 +23,8 @@ async function dataText(name) {
 
 const dataValue = async (name) => JSON.parse(await dataText(name));
 
-makers.follow = (name, heard) => recordedRun(`runs/${name}.lines`, heard, dataText);
+let live = null;
+makers.follow = (name, heard) => live?.follow(name, heard) ?? recordedRun(`runs/${name}.lines`, heard, dataText);
 
 // What Python answers in the app, by part of the page and question.
 const ANSWERS = {
@@ -143,6 +145,11 @@ class RecordedRuns {
     document.addEventListener("lens:problem", ({ detail }) => this.restore(detail));
   }
 
+  // Play the run that was chosen last once more.
+  again() {
+    this.setStage(`${JSON.stringify({ kind: "follow", id: this.chosen.name })}\n`);
+  }
+
   begin() {
     this.place = pageAddress().join("compare", null, (values) => this.restore(values));
     if (!this.place.given) this.choose(given.runs[0]);
@@ -159,9 +166,10 @@ class RecordedRuns {
 
   choose(run) {
     for (const [each, node] of this.buttons) node.setAttribute("aria-pressed", String(each === run));
+    this.chosen = run;
     this.field.value = run.prompt;
     announce("lens:prompt", run.prompt);
-    this.setStage(`${JSON.stringify({ kind: "follow", id: run.name })}\n`);
+    this.again();
     this.place?.say({ run: run === given.runs[0] ? null : run.name });
   }
 }
@@ -177,8 +185,10 @@ for (const element of document.querySelectorAll("[data-drawn]")) {
 }
 const stage = document.getElementById("stage");
 stage.dataset.mounted = "true";
-const recorded = new RecordedRuns(mount(stage));
+const setStage = mount(stage);
+const recorded = new RecordedRuns(setStage);
 recorded.begin();
+if (given.live) live = new LivePanel(document.querySelector(".lens-live"), given.live, { stage: setStage, recorded: () => recorded.again(), prompt: recorded.field });
 openFirst();
 if (given.begin) setTimeout(() => announce("lens:step", given.begin)); // once the masthead has opened the first tab
 if (!inside) navigator.serviceWorker?.register(ours("worker.js")).catch(() => {}); // the page works without one

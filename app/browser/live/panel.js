@@ -1,0 +1,147 @@
+// Run live: the controls of a run in this browser, and the source of its messages (shared/feed.js). Every failure ends in
+// one sentence, and the recorded run that was on the stage before plays again.
+
+import { announce, button, make, ours, put, status } from "../shared/dom.js";
+import { OVER } from "../shared/feed.js";
+import { keeper } from "../shared/keeper.js";
+import { readRun } from "../shell/saved-run.js";
+
+const LOCK = "mars-lens live";
+const ELSEWHERE = "Another tab of this page writes: stop it there, or wait for its end.";
+const BROKEN = "The engine of this page could not start in this browser.";
+const FIRST = "Nothing is sent anywhere: this machine writes.";
+const [TAU, STEPS, TOKENS] = [0.95, 100, 96];
+
+// Megabytes in words.
+const size = (bytes) => `${(bytes / 1e6).toFixed(0)} MB`;
+
+export class LivePanel {
+  // `live` is what app/export/live.py says of models and engines; `stage` sets the value of the stage; `recorded` plays the
+  // recorded run that was chosen last.
+  constructor(root, live, { stage, recorded, prompt }) {
+    Object.assign(this, { live, stage, recorded, prompt, worker: null, heard: null, count: 0, ready: false, graphics: false });
+    this.run = button("lens-tool primary lens-live-run", "", () => this.start());
+    this.halt = button("lens-tool lens-live-stop", "Stop", () => this.steer({ stopped: true }));
+    this.tau = make("input", "lens-live-tau", "", { type: "range", min: 0, max: STEPS, step: 1, "aria-label": "Threshold τ of lane B" });
+    this.tau.value = TAU * STEPS;
+    this.tauSaid = make("output", "lens-note");
+    this.tau.addEventListener("input", () => this.show() ?? this.steer({ threshold: this.threshold }));
+    this.block = make("input", "lens-live-block", "", { type: "number", min: 2, max: 8, value: 4, "aria-label": "Block size" });
+    this.status = status("lens-note lens-live-status", FIRST);
+    this.examples = make("div", "lens-row lens-examples", "", { role: "group", "aria-label": "Prompts for a live run" });
+    for (const example of live.prompts) put(this.examples, button("lens-tool", example.label, () => this.ask(example.prompt)));
+    const row = put(make("div", "lens-row lens-live-row"), this.run, this.halt, make("span", "lens-note", "τ"), this.tau, this.tauSaid, make("span", "lens-note", "block size"), this.block);
+    put(root, this.examples, row, this.status);
+    prompt.readOnly = false;
+    prompt.setAttribute("aria-label", "Prompt");
+    prompt.addEventListener("input", () => announce("lens:prompt", prompt.value));
+    this.show();
+    navigator.gpu?.requestAdapter().then((adapter) => {
+      this.graphics = Boolean(adapter);
+      this.show();
+    }, () => {});
+  }
+
+  get threshold() {
+    return this.tau.value / STEPS;
+  }
+
+  ask(prompt) {
+    this.prompt.value = prompt;
+    announce("lens:prompt", prompt);
+  }
+
+  show() {
+    const { bytes, engines } = this.live;
+    const engine = engines[this.graphics ? "webgpu" : "wasm"];
+    this.run.textContent = this.ready ? "Run live" : `Run live (loads ${size(bytes + engine)}, once)`;
+    this.halt.disabled = !this.busy;
+    this.run.disabled = Boolean(this.busy);
+    this.tauSaid.textContent = this.threshold.toFixed(2);
+  }
+
+  // Run, in no more than one tab at a time: two engines may be more than a machine has room for.
+  start() {
+    if (!navigator.locks) return this.begin();
+    return navigator.locks.request(LOCK, { ifAvailable: true }, (lock) => {
+      if (!lock) return this.fail(ELSEWHERE);
+      const over = new Promise((resolve) => (this.release = resolve));
+      this.begin();
+      return over;
+    });
+  }
+
+  begin() {
+    const id = `live-${Date.now().toString(36)}-${(this.count += 1)}`;
+    this.busy = id;
+    this.status.textContent = FIRST;
+    this.show();
+    this.stage(`${JSON.stringify({ kind: "follow", id })}\n`);
+  }
+
+  // The source of a live run, if `id` is one of these.
+  follow(id, heard) {
+    if (id !== this.busy) return null;
+    this.heard = heard;
+    this.worker ??= this.open();
+    const block = Math.min(8, Math.max(2, Math.round(Number(this.block.value)) || 4));
+    const cards = this.live.cards.map((card) => ({ ...card, settings: { ...card.settings, block_size: block, max_new_tokens: TOKENS } }));
+    this.worker.postMessage({ kind: "start", id, place: ours(""), pair: this.live, cards, prompt: this.prompt.value, maxNewTokens: TOKENS, threshold: this.threshold, graphics: this.graphics });
+    return { close: () => this.closed(id) };
+  }
+
+  open() {
+    const worker = new Worker(ours("live.js"), { type: "module" });
+    worker.onmessage = ({ data }) => this[data.kind](data);
+    worker.onerror = () => this.failed({ sentence: BROKEN });
+    return worker;
+  }
+
+  steer(control) {
+    this.worker?.postMessage({ kind: "control", control });
+  }
+
+  // Somebody wants to see another run: this one ends.
+  closed(id) {
+    if (this.busy !== id) return;
+    this.steer({ stopped: true });
+    this.over();
+  }
+
+  over() {
+    this.busy = this.heard = null;
+    this.release?.();
+    this.show();
+  }
+
+  // What the worker posts: messages of the run, the finished run, or why there is none.
+  lines({ id, messages }) {
+    if (id !== this.busy) return;
+    const last = messages.find(({ kind, state }) => kind === "state" && OVER.includes(state));
+    if (messages.some(({ state }) => state === "running")) this.ready = true;
+    const { heard } = this;
+    if (last) {
+      this.status.textContent = last.sentence;
+      this.over();
+    }
+    heard.hear(messages);
+  }
+
+  finished({ text }) {
+    keeper.add(JSON.stringify(readRun(text)));
+  }
+
+  failed({ id = this.busy, sentence }) {
+    if (id !== this.busy) return;
+    this.worker?.terminate(); // nothing is known of its state
+    this.worker = null;
+    this.ready = false;
+    this.fail(sentence);
+  }
+
+  fail(sentence) {
+    this.over();
+    this.status.textContent = sentence;
+    this.recorded();
+  }
+}

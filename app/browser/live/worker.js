@@ -1,0 +1,139 @@
+// The engine of the page without a server, in a worker: loads a pair of checkpoints, lets its lanes write by turns, and
+// posts the messages of the run. What it runs with is put in front of this script (app/export/live.py): `liveEngines`, the
+// builds of ONNX Runtime with the files that each needs, and `liveTokenizer`, the class of the tokenizers package.
+
+import { decode } from "./decoding.js";
+import { comparisons, Lane } from "./lane.js";
+import { Model, openSession } from "./model.js";
+import { LiveError, Text } from "./text.js";
+import { readFiles } from "./weights.js";
+
+const MEGABYTE = 1e6;
+const TAUGHT = "Fewer passes need not be fewer seconds: here each column costs arithmetic.";
+const NOT_KEPT = "This browser stores nothing for this page, so that the next visit loads the model again.";
+const REASONS = [
+  [/device.*(lost|destroyed)|lost.*device/i, "The graphics device was lost: press Run live to start again."],
+  [/memory|alloc|RangeError|Array buffer/i, "This browser has too little memory for the model."],
+];
+
+let loaded = null; // the engine and the checkpoints, which the next run finds
+let control = { stopped: true };
+
+self.onmessage = ({ data }) => {
+  if (data.kind === "start") start(data).catch((error) => self.postMessage({ kind: "failed", id: data.id, sentence: sentenceOf(error) }));
+  else Object.assign(control, data.control);
+};
+
+function sentenceOf(error) {
+  if (error instanceof LiveError) return error.message;
+  const said = `${error?.name} ${error?.message ?? error}`;
+  const known = REASONS.find(([pattern]) => pattern.test(said));
+  return known?.[1] ?? `The model could not run in this browser: ${said.slice(0, 200)}.`;
+}
+
+async function start({ id, place, pair, cards, prompt, maxNewTokens, threshold, graphics }) {
+  control.stopped = true;
+  const mine = (control = { threshold, stopped: false });
+  const post = (...messages) => self.postMessage({ kind: "lines", id, messages });
+  const say = (state, sentence) => post({ kind: "state", state, sentence });
+  post({ kind: "open", id, lanes: cards });
+  const { engine, checkpoints, kept } = await load(place, pair, graphics, (sentence) => say("loading", sentence));
+  const lanes = cards.map((card) => open(engine, checkpoints[card.checkpoint], card, prompt, maxNewTokens, mine));
+  say("running", `${engine.name} in this browser.`);
+  const writing = new Set(lanes);
+  while (writing.size) {
+    const next = [...writing].reduce((one, other) => (other.lane.seconds < one.lane.seconds ? other : one));
+    const { done, value } = await next.passes.next();
+    if (done) writing.delete(next);
+    post(done ? next.lane.end() : next.lane.add(value));
+    await turn();
+  }
+  const all = lanes.map(({ lane }) => lane);
+  const saved = lanes.filter(({ lane }) => lane.records.length).map(({ lane, promptTokens }) => lane.saved(promptTokens));
+  if (all.every(({ tokens }) => tokens)) post(...ended(all));
+  if (saved.length) self.postMessage({ kind: "finished", text: JSON.stringify(runOf(id, prompt, maxNewTokens, saved)) });
+  say(mine.stopped ? "stopped" : "done", [`${engine.name} in this browser.`, ...figures(all), TAUGHT, ...(kept ? [] : [NOT_KEPT])].join(" "));
+}
+
+function open(engine, { manifest, session, text }, card, prompt, maxNewTokens, mine) {
+  const ids = text.encode(prompt);
+  if (ids.length + maxNewTokens > manifest.longest) throw new LiveError("The prompt is too long for this model: shorten it.");
+  const model = new Model(engine.ort, session, manifest);
+  const passes = decode(model, ids, { ...card.settings, max_new_tokens: maxNewTokens }, mine);
+  return { lane: new Lane(card, text, manifest.stops), passes, promptTokens: ids.length };
+}
+
+// Messages to this worker are heard between two passes.
+function turn() {
+  return new Promise((resolve) => {
+    const { port1, port2 } = new MessageChannel();
+    port1.onmessage = () => (port1.close(), resolve());
+    port2.postMessage(null);
+  });
+}
+
+// What the lanes say of each other once all have ended.
+function ended(lanes) {
+  const baseline = lanes.find(({ card }) => card.family === "ar") ?? lanes[0];
+  const others = lanes.filter((lane) => lane !== baseline);
+  const ratios = Object.fromEntries(others.map((lane) => [lane.card.key, lane.speed / baseline.speed]));
+  return [...comparisons(baseline, others), { kind: "speedup", ratios, baseline: baseline.card.key }];
+}
+
+// What this device took, lane by lane.
+function figures(lanes) {
+  const said = ({ first, speed, passes }, n) => `${"ABC"[n]}: first token after ${first.toFixed(2)} s, ${speed.toFixed(1)} tokens a second in ${passes} passes.`;
+  return lanes.filter(({ tokens }) => tokens).map(said);
+}
+
+function runOf(id, prompt, maxNewTokens, lanes) {
+  const question = { prompt, max_new_tokens: maxNewTokens, problem: null };
+  return { schema: 1, kind: "mars-lens-run", id, date: new Date().toISOString(), title: "", note: "", question, lanes };
+}
+
+// The engine and the checkpoints; a graphics device that cannot run them is given up for the processor.
+async function load(place, pair, graphics, say) {
+  if (loaded) return loaded;
+  const files = {};
+  let kept = true;
+  let done = 0;
+  const read = async (folder, wanted, total) => {
+    const got = await readFiles(new URL(folder, place), wanted, (bytes) => {
+      done += bytes;
+      say(`Loading ${(done / MEGABYTE).toFixed(1)} of ${(total / MEGABYTE).toFixed(1)} MB …`);
+    });
+    kept &&= got.kept;
+    return got.found;
+  };
+  const names = graphics ? ["webgpu", "wasm"] : ["wasm"];
+  for (const name of names) {
+    try {
+      const build = self.liveEngines[name];
+      const total = pair.bytes + build.bytes;
+      for (const { name: each, path, manifest } of pair.checkpoints) files[each] ??= await read(path, manifest.files, total);
+      const engine = await openEngine(name, build, await read("live/", build.files, total), place);
+      const checkpoints = {};
+      for (const { name: each, manifest } of pair.checkpoints) {
+        const session = await openSession(engine.ort, manifest, files[each], { executionProviders: [name] });
+        const file = JSON.parse(new TextDecoder().decode(files[each]["tokenizer.json"]));
+        checkpoints[each] = { manifest, session, text: new Text(self.liveTokenizer, file, manifest) };
+      }
+      loaded = { engine, checkpoints, kept };
+      return loaded;
+    } catch (error) {
+      if (error instanceof LiveError || name === "wasm") throw error;
+    }
+  }
+  return null;
+}
+
+async function openEngine(name, build, files, place) {
+  const ort = await build.load();
+  const [packed] = Object.values(files);
+  ort.env.wasm.wasmBinary = await new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"))).arrayBuffer();
+  ort.env.wasm.wasmPaths = { mjs: new URL(build.glue, place).href };
+  const threads = self.crossOriginIsolated ? Math.min(4, navigator.hardwareConcurrency) : 1;
+  ort.env.wasm.numThreads = threads;
+  const title = name === "webgpu" ? "WebGPU" : `WebAssembly, ${threads} thread${threads === 1 ? "" : "s"},`;
+  return { ort, name: title };
+}

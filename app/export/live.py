@@ -1,0 +1,160 @@
+"""What the exported page writes with in the visitor's own browser: checkpoints, ONNX Runtime Web, a tokenizer.
+
+The two packages come from the npm registry by `npm pack`, each a pinned version whose hash stands here; their files
+stay in the cache of this machine, so that only the first export needs the network. Neither package is installed: a
+browser runs these files as they are.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import subprocess
+import tarfile
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from app.browser import bundle
+from app.compare import problems, stream
+from app.models import pairs
+from mars import decoders
+from mars.checkpoint.converted import cache_folder
+from mars.config import DecodingSettings
+
+WEBGPU, WASM = "ort-wasm-simd-threaded.asyncify", "ort-wasm-simd-threaded"
+ENGINES = {"wasm": ("ort.wasm.min.mjs", WASM), "webgpu": ("ort.webgpu.min.mjs", WEBGPU)}
+"""The script and the build of ONNX Runtime by what runs it; the browser takes WebGPU where it has it."""
+TOKENIZER = "tokenizers.min.mjs"
+_SCRIPTS = tuple(script for script, _ in ENGINES.values())
+_BLOCK_SIZE = 4
+TITLES = (("a", "AR", "autoregressive"), ("b", "MARS", "sliding_window"), ("c", "MARS exact", "self_speculative"))
+
+
+@dataclass(frozen=True)
+class Package:
+    """A package of npm: its version, the hash of its archive, and the files of its `dist` that are taken."""
+
+    name: str
+    version: str
+    sha512: str
+    files: Sequence[str]
+
+
+PACKAGES = (
+    Package(
+        "onnxruntime-web",
+        "1.30.0",
+        "q0y+JrrtukXSzsBWEMccVfqX25LRmosXHF+CaRJmg8pZClzcV7svNc4rKY3jL02Vb7QmRMDs1SigqR4CXAfKYQ==",
+        (*_SCRIPTS, *(f"{build}{end}" for build in (WASM, WEBGPU) for end in (".mjs", ".wasm"))),
+    ),
+    Package(
+        "@huggingface/tokenizers",
+        "0.2.0",
+        "LidMHe1FpcSYH4vcSjXooda34pC0M8m1gmDOv7SQi6Iv+ib1zX7J3sHBCC9/3FPCkn2k1b55FneVqMRxrr99pg==",
+        (TOKENIZER,),
+    ),
+)
+"""ONNX Runtime Web runs the models; the other reads a tokenizer.json as the tokenizers library of Python does."""
+
+
+def runtime() -> dict[str, Path]:
+    """The files of the packages by name, fetched unless they are there; builds are packed (`.wasm.z`).
+
+    Raises:
+        ValueError: npm is missing, the registry does not answer, or an archive has another hash.
+    """
+    found: dict[str, Path] = {}
+    for package in PACKAGES:
+        folder = cache_folder() / "npm" / f"{package.name.rpartition('/')[2]}-{package.version}"
+        kept = {name: folder / (f"{name}.z" if name.endswith(".wasm") else name) for name in package.files}
+        if not all(path.is_file() for path in kept.values()):
+            _fetch(package, kept)
+        found |= {path.name: path for path in kept.values()}
+    return found
+
+
+def _fetch(package: Package, kept: Mapping[str, Path]) -> None:
+    asked = f"{package.name}@{package.version}"
+    with TemporaryDirectory() as place:
+        command = ["npm", "pack", asked, "--ignore-scripts", "--silent", "--pack-destination", place]
+        try:
+            subprocess.run(command, check=True, capture_output=True, cwd=place)
+        except (OSError, subprocess.CalledProcessError) as error:
+            raise ValueError(f"{asked} cannot be had with npm pack ({error}): a live page needs npm, once") from error
+        [archive] = Path(place).glob("*.tgz")
+        if base64.b64encode(hashlib.sha512(archive.read_bytes()).digest()).decode() != package.sha512:
+            raise ValueError(f"{asked} is not the archive that this version of the app was made with")
+        with tarfile.open(archive) as packed:
+            for name, path in kept.items():
+                content = packed.extractfile(f"package/dist/{name}")
+                assert content is not None  # noqa: S101  # the hash says that it is there
+                path.parent.mkdir(parents=True, exist_ok=True)
+                whole = content.read()
+                path.write_bytes(zlib.compress(whole, 6) if path.suffix == ".z" else whole)
+
+
+def files() -> tuple[dict[str, bytes], dict[str, Any]]:
+    """The files of the tiny pair and of the engine by their paths, and what the page must know of them."""
+    found = {f"live/{_served(name)}": path.read_bytes() for name, path in runtime().items()}
+    builds = {name: _build(found, *parts) for name, parts in ENGINES.items()}
+    checkpoints = [_checkpoint(source, found) for source in pairs.TINY_SOURCES.values()]
+    ar, masks = (each["name"] for each in checkpoints)
+    about = {
+        "bytes": sum(file["bytes"] for each in checkpoints for file in each["manifest"]["files"].values()),
+        "engines": {name: build["bytes"] for name, build in builds.items()},
+        "checkpoints": checkpoints,
+        "cards": [_card(*titles, name) for titles, name in zip(TITLES, (ar, masks, masks), strict=True)],
+        "prompts": [
+            {"label": label, "prompt": problems.find(task, seed).prompt} for label, task, seed in problems.EXAMPLES
+        ],
+    }
+    return {**found, "live.js": _worker(builds)}, about
+
+
+def _served(name: str) -> str:
+    """The name of a file in the folder: some file servers do not know that `.mjs` is a script."""
+    return name.removesuffix(".mjs") + ".js" if name.endswith(".mjs") else name
+
+
+def _build(found: Mapping[str, bytes], script: str, build: str) -> dict[str, Any]:
+    packed = found[f"live/{build}.wasm.z"]
+    about = {"bytes": len(packed), "sha256": hashlib.sha256(packed).hexdigest()}
+    return {
+        "script": _served(script),
+        "glue": f"live/{_served(build + '.mjs')}",
+        "bytes": len(packed),
+        "files": {f"{build}.wasm.z": about},
+    }
+
+
+def _worker(builds: Mapping[str, Mapping[str, Any]]) -> bytes:
+    """The script of the worker: what app/browser/live/worker.js runs with, then itself."""
+    engines = [
+        f"{name}: {{ load: () => import({json.dumps('./live/' + build['script'])}), ...{json.dumps(build)} }}"
+        for name, build in builds.items()
+    ]
+    first = f'import {{ Tokenizer }} from "./live/{_served(TOKENIZER)}";\nself.liveTokenizer = Tokenizer;\n'
+    return f"{first}self.liveEngines = {{ {', '.join(engines)} }};\n{bundle.script('live/worker.js')}".encode()
+
+
+def _checkpoint(source: str, found: dict[str, bytes]) -> dict[str, Any]:
+    """What the page knows of a checkpoint, whose files are added to those found."""
+    from mars import export  # late: the export of a page without models needs no onnx
+
+    with TemporaryDirectory() as place:
+        manifest = export.write(source, Path(place))
+        path = f"live/{manifest['name']}/"
+        found |= {f"{path}{name}": (Path(place) / name).read_bytes() for name in manifest["files"]}
+    return {"name": manifest["name"], "path": path, "manifest": manifest}
+
+
+def _card(lane: str, title: str, decoder: str, checkpoint: str) -> stream.Card:
+    settings = DecodingSettings(block_size=_BLOCK_SIZE, layout="linear", alternatives=5)
+    chosen = {"checkpoint": checkpoint, "decoder": decoder, **asdict(settings)}
+    info = decoders.TABLE[decoder]
+    return stream.lane(lane, title, chosen, family=info.family_with(continuation=False), note=f"{info.title} · here")

@@ -1,0 +1,248 @@
+"""Live in the browser: the exported page with the tiny pair, in Chromium, and what it says where that fails."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+pytest.importorskip("onnx")
+
+from pydantic import TypeAdapter
+
+from app.compare import problems, stream
+from app.export import command, live, records
+from app.runs.run import Run, read
+from mars.checkpoint import load_checkpoint
+from mars.config import DecodingSettings
+from mars.control import Control
+from mars.decoding import DECODERS
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.usefixtures("one_thread")]
+CHECKPOINTS = Path(__file__).parents[2] / "assets/checkpoints"
+OVER = "() => ['done', 'failed', 'stopped'].includes(document.querySelector('#stage .lens-stage').dataset.state)"
+HEARD = """
+window.heard = [];
+const plain = Worker.prototype.postMessage;
+const Given = Worker;
+window.Worker = class extends Given {
+  constructor(...given) {
+    super(...given);
+    this.addEventListener("message", ({ data }) => data.messages && window.heard.push(...data.messages));
+    window.worker = this;
+  }
+};
+"""
+"""Keeps the messages of the engine, and the engine, for the tests to look at."""
+
+
+class _Quiet(SimpleHTTPRequestHandler):
+    cut = ""
+    """Files with this in their name end in the middle."""
+
+    def log_message(self, *_: Any) -> None: ...
+
+    def copyfile(self, source: Any, outputfile: Any) -> None:
+        content = source.read()
+        outputfile.write(content[: len(content) // 2] if self.cut and self.cut in self.path else content)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The exported page with the tiny pair."""
+    found = tmp_path_factory.mktemp("site")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(records, "_tradeoffs", lambda _: {})  # which take most of the time
+        try:
+            made = command.files(None, writes=True)
+        except ValueError as error:
+            pytest.skip(str(error))
+    for name, content in made.items():
+        (found / name).parent.mkdir(parents=True, exist_ok=True)
+        (found / name).write_bytes(content)
+    return found
+
+
+@pytest.fixture(scope="module")
+def address(folder: Path) -> Iterator[str]:
+    """The address of the page."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=folder)) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
+
+
+@pytest.fixture
+def look(new_tab: Callable[[str], Page], address: str) -> Callable[..., Page]:
+    """`look(before)`: the page, with a script that runs before it."""
+
+    def look(before: str = "") -> Page:
+        tab = new_tab(address)
+        tab.emulate_media(reduced_motion="reduce")
+        tab.add_init_script(HEARD + before)
+        tab.goto(address)
+        tab.wait_for_selector("#stage [data-state=done]", state="attached")
+        return tab
+
+    return look
+
+
+def written_here(prompt: str, block_size: int, tokens: int, threshold: float) -> dict[str, list[list[int]]]:
+    """The groups of tokens of each lane, in Python."""
+    found = {}
+    for lane, _, decoder in live.TITLES:
+        checkpoint = load_checkpoint(CHECKPOINTS / ("ar-sft" if lane == "a" else "mars-b8"), dtype="float32")
+        settings = DecodingSettings(block_size=block_size, layout="linear", max_new_tokens=tokens, threshold=threshold)
+        passes = DECODERS[decoder](
+            checkpoint.engine, [checkpoint.encode(prompt)], settings, Control(threshold, settings.score)
+        )
+        groups = [list(record.rows[0].accepted_ids) for record in passes]
+        found[lane] = [group for group in groups if group]
+    return found
+
+
+def groups_of(run: Run) -> dict[str, list[list[int]]]:
+    return {
+        lane.key: [list(record.rows[0].accepted_ids) for record in lane.records if record.rows[0].accepted]
+        for lane in run.lanes
+    }
+
+
+def last_run(tab: Page) -> Run:
+    return read(tab.evaluate("localStorage.getItem('mars-lens:last-run')"))
+
+
+@pytest.mark.parametrize("number", [0, 3])
+def test_it_writes_what_python_writes(look: Callable[..., Page], open_tab: Any, number: int) -> None:
+    wrong: list[str] = []
+    tab = look()
+    tab.on("console", lambda message: wrong.append(message.text) if message.type == "error" else None)
+    tab.on("pageerror", lambda error: wrong.append(str(error)))
+    assert "Run live (loads 18 MB, once)" in tab.inner_text(".lens-live-run")
+    label, task, seed = problems.EXAMPLES[number]
+    tab.click(f".lens-live .lens-examples button:has-text('{label}')")
+    tab.click(".lens-live-run")
+    tab.wait_for_function(OVER, timeout=240_000)
+    said = tab.inner_text(".lens-live-status")
+    assert "WebAssembly, 1 thread, in this browser. A: first token after" in said
+    assert "Fewer passes need not be fewer seconds" in said
+    prompt = problems.find(task, seed).prompt
+    run = last_run(tab)
+    assert (run.question.prompt, [lane.key for lane in run.lanes]) == (prompt, ["a", "b", "c"])
+    assert groups_of(run) == written_here(prompt, 4, run.question.max_new_tokens, 0.95)
+    for message in tab.evaluate("window.heard"):
+        TypeAdapter(stream.Message).validate_json(json.dumps(message))
+    tab.click(".lens-step-through")
+    tab.wait_for_selector(f".step[data-run={run.id}] .step-column")
+    assert wrong == []
+
+
+def test_the_threshold_moves_while_it_writes(look: Callable[..., Page]) -> None:
+    tab = look()
+    tab.click(".lens-live-run")
+    tab.wait_for_function("() => window.heard.filter(({ lane, kind }) => lane === 'b' && kind === 'pass').length >= 2")
+    tab.locator(".lens-live-tau").fill("10")
+    tab.wait_for_function(OVER, timeout=240_000)
+    lane = next(lane for lane in last_run(tab).lanes if lane.key == "b")
+    rows = [record.rows[0] for record in lane.records if record.rows[0].accepted]
+    thresholds = [row.threshold for row in rows]
+    moved = thresholds.index(0.1)
+    assert moved >= 2
+    assert set(thresholds[:moved]) == {0.95}
+    assert set(thresholds[moved:]) == {0.1}
+    for row in rows:
+        scores = [proposal.score for proposal in row.proposals[1 : row.accepted]]
+        assert all(score >= row.threshold for score in scores)
+
+
+def test_it_writes_without_a_network_once_loaded(look: Callable[..., Page]) -> None:
+    tab = look()
+    tab.click(".lens-live-run")
+    tab.wait_for_function(OVER, timeout=240_000)
+    tab.wait_for_function("() => navigator.serviceWorker.controller !== null")
+    tab.context.set_offline(True)
+    try:
+        tab.reload()
+        tab.wait_for_selector("#stage [data-state=done]")
+        tab.click(".lens-live-run")
+        tab.wait_for_function("() => document.querySelector('#stage .lens-stage').dataset.run.startsWith('live-')")
+        tab.wait_for_function(OVER, timeout=240_000)
+    finally:
+        tab.context.set_offline(False)
+    assert "A: first token after" in tab.inner_text(".lens-live-status")
+
+
+ALONE = "Object.defineProperty(navigator, 'serviceWorker', { value: undefined });"
+CREATE = 'return ort.InferenceSession.create(files["model.onnx"], { ...options, externalData });'
+FAILURES = {
+    "cut off": "The download of the model was cut off",
+    "two tabs": "Another tab of this page writes",
+    "no script": "could not start in this browser",
+    "memory": "too little memory",
+    "lost device": "The graphics device was lost",
+    "other file": "is not the one that this page was made with",
+}
+
+
+def spoil(tab: Page, kind: str) -> None:
+    """Let a live run fail in this way."""
+
+    def change(old: str, new: str) -> None:
+        def answer(route: Any) -> None:
+            text = route.fetch().text()
+            assert old in text
+            route.fulfill(body=text.replace(old, new), content_type="text/javascript")
+
+        tab.route("**/live.js", answer)
+
+    if kind == "two tabs":
+        held = "navigator.locks.request('mars-lens live', () => (held(), new Promise(() => {})))"
+        tab.evaluate(f"new Promise((held) => void {held})")
+    elif kind == "no script":
+        tab.route("**/live.js", lambda route: route.abort())
+    elif kind == "memory":
+        change(CREATE, 'throw new RangeError("Array buffer allocation failed");')
+    elif kind == "lost device":
+        change(CREATE, 'return { run: () => Promise.reject(new Error("the GPUDevice was lost")) };')
+    elif kind == "other file":
+        tab.route("**/tokenizer.json", lambda route: route.fulfill(body=route.fetch().text().replace("!", "?", 1)))
+
+
+@pytest.mark.parametrize("kind", FAILURES)
+def test_a_failure_is_one_sentence_and_the_recording(look: Callable[..., Page], kind: str) -> None:
+    tab = look(ALONE)
+    shown = tab.get_attribute("#stage .lens-stage", "data-run")
+    spoil(tab, kind)
+    _Quiet.cut = "weights-0" if kind == "cut off" else ""
+    try:
+        tab.click(".lens-live-run")
+        said = "text => document.querySelector('.lens-live-status').textContent.includes(text)"
+        tab.wait_for_function(said, arg=FAILURES[kind], timeout=120_000)
+    finally:
+        _Quiet.cut = ""
+    tab.wait_for_selector(f"#stage .lens-stage[data-run='{shown}'][data-state=done]")
+    assert tab.is_enabled(".lens-live-run")
+
+
+def test_without_storage_it_says_so(look: Callable[..., Page]) -> None:
+    tab = look(ALONE)
+
+    def refuse(route: Any) -> None:
+        refused = 'Promise.reject(new DOMException("no", "SecurityError"))'
+        text = route.fetch().text().replace('globalThis.caches?.open("mars-lens live")', refused)
+        assert refused in text
+        route.fulfill(body=text, content_type="text/javascript")
+
+    tab.route("**/live.js", refuse)
+    tab.click(".lens-live-run")
+    tab.wait_for_function(OVER, timeout=240_000)
+    assert "the next visit loads the model again" in tab.inner_text(".lens-live-status")

@@ -1,0 +1,182 @@
+"""The engine of the exported page against the decoders in Python and mars/reference.py, in Node."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("onnx")
+
+from transformers import AutoModelForCausalLM
+
+from app.export import live
+from mars import export, reference
+from mars.checkpoint import Checkpoint, load_checkpoint
+from mars.config import DecodingSettings, ScoreName
+from mars.control import Control
+from mars.decoding import DECODERS
+from mars.decoding.self_speculative import SURE
+from mars.records import ForwardPass, from_object
+from mars.tasks import TASKS, sample
+from tests.mars.test_reference import compare
+
+pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.slow]
+SOURCE = Path(__file__).parents[2] / "assets/checkpoints/mars-b8"
+PROMPTS, PART = 200, 50
+TOKENS = 16
+CLOSE = 1e-3
+UNUSUAL = ("  Wie geht's?\n\nÄpfel 🍏 und “Birnen”", "naïve cafe\u0301 12345\t\r\n ", "")
+THRESHOLDS: dict[ScoreName, Sequence[float]] = {
+    "probability": (0.9, 0.5, 0.7, 0.99),
+    "margin": (0.5, 0.9),
+    "entropy": (0.3, 0.9),
+}
+DECODERS_HERE = ("sliding_window", "self_speculative", "autoregressive")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A prompt, how it is answered, and the thresholds in force, pass after pass and over again."""
+
+    prompt: str
+    decoder: str
+    settings: DecodingSettings
+    thresholds: Sequence[float | None]
+
+
+def questions() -> Iterator[Asked]:
+    """Every decoder, block size and score in turn; of the thresholds every third moves."""
+    for number in range(PROMPTS):
+        decoder = DECODERS_HERE[number % 3]
+        score = list(THRESHOLDS)[number // 3 % 3]
+        thresholds: Sequence[float | None] = THRESHOLDS[score]
+        if number % 2:
+            thresholds = thresholds[number // 9 % 2 :][:1]
+        if decoder != "sliding_window":
+            thresholds = (None,)
+        prompt = sample(list(TASKS)[number % len(TASKS)], 5_000_000 + number).prompt
+        prompt = UNUSUAL[number // 70] if number % 70 == 69 else prompt
+        settings = DecodingSettings(
+            block_size=2 + number // 2 % 7,
+            score=score,
+            threshold=thresholds[0],
+            layout="linear",
+            max_new_tokens=TOKENS,
+            alternatives=export.ALTERNATIVES,
+        )
+        yield Asked(prompt, decoder, settings, thresholds)
+
+
+ASKED = list(questions())
+Answer = tuple[Asked, dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def scripts() -> dict[str, str]:
+    """The files of the npm packages."""
+    try:
+        return {name: str(path) for name, path in live.runtime().items()}
+    except ValueError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="module")
+def checkpoint() -> Checkpoint:
+    return load_checkpoint(SOURCE, dtype="float32", device="cpu")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The exported checkpoint."""
+    found = tmp_path_factory.mktemp("exported")
+    export.write(str(SOURCE), found)
+    return str(found)
+
+
+@pytest.fixture(scope="module")
+def answers(node: str, scripts: dict[str, str], folder: str) -> Callable[[int], list[Answer]]:
+    """`answers(part)`: the questions of a part, each with what the browser's decoders say."""
+
+    @cache
+    def answers(part: int) -> list[Answer]:
+        questions = ASKED[part * PART :][:PART]
+        asked = [
+            {
+                "prompt": each.prompt,
+                "thresholds": each.thresholds,
+                "settings": {**asdict(each.settings), "decoder": each.decoder},
+            }
+            for each in questions
+        ]
+        given = json.dumps({"checkpoint": folder, "scripts": scripts, "asked": asked})
+        script = Path(__file__).parent / "live.mjs"
+        done = subprocess.run([node, script], input=given, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr[-2000:]
+        return list(zip(questions, map(json.loads, done.stdout.splitlines()), strict=True))
+
+    return answers
+
+
+def written(asked: Asked, checkpoint: Checkpoint) -> list[ForwardPass]:
+    """The records in Python."""
+    control = Control(asked.settings.threshold, asked.settings.score, trace=True)
+    passes = DECODERS[asked.decoder](checkpoint.engine, [checkpoint.encode(asked.prompt)], asked.settings, control)
+    found = []
+    for record in passes:
+        found.append(record)
+        control.threshold = asked.thresholds[len(found) % len(asked.thresholds)]
+    return found
+
+
+def alike(found: ForwardPass, expected: ForwardPass) -> None:
+    """The same work, proposals, groups and reasons; probabilities as near as float32 has them."""
+    assert (found.index, found.phase, found.query_tokens) == (expected.index, expected.phase, expected.query_tokens)
+    [mine], [other] = found.rows, expected.rows
+    assert replace(mine, proposals=()) == replace(other, proposals=())
+    assert [(each.token_id, each.source) for each in mine.proposals] == [
+        (each.token_id, each.source) for each in other.proposals
+    ]
+    for one, two in zip(mine.proposals, other.proposals, strict=True):
+        assert one.score == pytest.approx(two.score, abs=CLOSE)
+        shares = [[share for _, share in each.alternatives] for each in (one, two)]
+        assert shares[0] == pytest.approx(shares[1], abs=CLOSE)
+
+
+@pytest.mark.parametrize("part", range(PROMPTS // PART))
+def test_records_are_those_of_python(answers: Callable[[int], list[Answer]], checkpoint: Checkpoint, part: int) -> None:
+    ends, groups = set(), 0
+    for asked, answer in answers(part):
+        assert answer["ids"] == checkpoint.encode(asked.prompt)
+        records = [from_object(record) for record in answer["records"]]
+        for found, expected in zip(records, written(asked, checkpoint), strict=True):
+            alike(found, expected)
+        tokens = [token for record in records for token in record.rows[0].accepted_ids]
+        assert answer["text"] == checkpoint.decode(tokens)
+        ends.add(records[-1].rows[0].finish_reason)
+        groups += sum(record.rows[0].accepted > 1 for record in records)
+    assert ends == {"stop", "length"}
+    assert groups > PART
+
+
+def test_some_are_compared_with_the_reference_itself(
+    answers: Callable[[int], list[Answer]], checkpoint: Checkpoint
+) -> None:
+    plain = AutoModelForCausalLM.from_pretrained(SOURCE, dtype="float32").eval()
+    ids = {"mask": checkpoint.engine.mask_token_id, "stops": checkpoint.engine.stop_token_ids}
+    steady = sorted((pair for pair in answers(0) if len(pair[0].thresholds) == 1), key=lambda pair: pair[0].decoder)
+    chosen = [*steady[:3], *steady[-3:], *steady[len(steady) // 2 :][:3]]
+    assert {asked.decoder for asked, _ in chosen} == set(DECODERS_HERE)
+    for asked, answer in chosen:
+        rows = [from_object(record).rows[0] for record in answer["records"] if record["phase"] != "prefill"]
+        exact = asked.decoder == "self_speculative"
+        twin = reference.exact if exact else reference.mars
+        sure = {"sure": SURE} if exact else {}
+        expected = list(twin(plain, checkpoint.encode(asked.prompt), asked.settings, **ids, **sure))
+        compare(rows, expected, "passes" if exact else "proposals")
