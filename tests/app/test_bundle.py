@@ -15,7 +15,8 @@ from app.browser.bundle import BROWSER, mount, script, styles
 
 MODULES = {path.relative_to(BROWSER).as_posix() for path in BROWSER.rglob("*.js")}
 SHEETS = {path.relative_to(BROWSER).as_posix() for path in BROWSER.rglob("*.css")}
-SHELL = {path for path in MODULES if path.startswith("shell/")}
+SHELL = {path for path in MODULES if path.startswith(("shell/", "live/"))}
+ENGINE = {f"live/{name}.js" for name in ("worker", "decoding", "lane", "model", "text", "weights")}
 ENTRIES = {"page.js", *SHELL}
 LOAD = "globalThis.window = {};"
 Write = Callable[..., None]
@@ -53,7 +54,8 @@ def test_every_module_is_in_the_page_once() -> None:
     found = named(script())
     assert len(found) == len(set(found))
     assert set(found) == MODULES - SHELL
-    assert set(named(script("shell/shell.js"))) == MODULES - {"shell/worker.js"}
+    assert set(named(script("shell/shell.js"))) == MODULES - {"shell/worker.js", *ENGINE}
+    assert set(named(script("live/worker.js"))) == ENGINE
 
 
 def test_every_style_sheet_is_in_the_page_once() -> None:
