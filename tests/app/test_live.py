@@ -21,6 +21,7 @@ from mars import export, reference
 from mars.checkpoint import Checkpoint, load_checkpoint
 from mars.config import DecodingSettings, ScoreName
 from mars.control import Control
+from mars.decoders import TABLE
 from mars.decoding import DECODERS
 from mars.decoding.self_speculative import SURE
 from mars.records import ForwardPass, from_object
@@ -111,7 +112,7 @@ def answers(node: str, scripts: dict[str, str], folder: str) -> Callable[[int], 
             {
                 "prompt": each.prompt,
                 "thresholds": each.thresholds,
-                "settings": {**asdict(each.settings), "decoder": each.decoder},
+                "settings": {**asdict(each.settings), "family": TABLE[each.decoder].family},
             }
             for each in questions
         ]

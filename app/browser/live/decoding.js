@@ -4,7 +4,7 @@
 // `model` reads columns behind its cache and keeps entries of them (live/model.js); a pass gives the record that a decoder
 // in Python gives (mars/records.py), trace included.
 
-const SURE = 0.5; // how probable a draft must be (mars/decoding/self_speculative.py)
+const SURE = 0.5; // how probable a draft must be (SURE in mars/decoding)
 const FULL = 5; // alternatives of a proposal
 
 // Scores of column n of a pass (appendix D of the paper), and which of them meet a threshold.
@@ -15,23 +15,23 @@ const SCORES = {
 };
 const meets = (value, threshold, score) => (score === "entropy" ? value <= threshold : value >= threshold);
 
-// What a decoder spends on a pass: the masks, and whether their proposals become drafts that the next pass verifies.
+// What a decoder of a family (mars/decoders.py) spends on a pass: the masks, and whether their proposals become drafts that the next pass verifies.
 const DECODERS = {
-  autoregressive: { masks: () => 0, phase: "decode", threshold: () => null },
-  sliding_window: {
+  ar: { masks: () => 0, phase: "decode", threshold: () => null },
+  masks: {
     masks: ({ masks, room, threshold }) => (threshold === null ? 0 : Math.min(masks, room - 1)),
     phase: "decode",
     threshold: (control) => control.threshold,
   },
-  self_speculative: { masks: ({ masks }) => masks, phase: "verify", threshold: () => null },
+  exact: { masks: ({ masks }) => masks, phase: "verify", threshold: () => null },
 };
 
-// The passes that answer a prompt, token ids. `settings`: decoder, block_size, score, max_new_tokens; `control.threshold`
+// The passes that answer a prompt, token ids. `settings`: family, block_size, score, max_new_tokens; `control.threshold`
 // is read once a pass, so that it may move, and no pass follows once `control.stopped` is set.
 export const decode = passes;
 
 async function* passes(model, prompt, settings, control) {
-  const { masks, phase, threshold: thresholdOf } = DECODERS[settings.decoder];
+  const { masks, phase, threshold: thresholdOf } = DECODERS[settings.family];
   const verifies = phase === "verify";
   let written = 0;
   let clean = [prompt.at(-1)]; // real tokens that are not cached yet

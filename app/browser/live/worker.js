@@ -59,7 +59,7 @@ function open(engine, { manifest, session, text }, card, prompt, maxNewTokens, m
   const ids = text.encode(prompt);
   if (ids.length + maxNewTokens > manifest.longest) throw new LiveError("The prompt is too long for this model: shorten it.");
   const model = new Model(engine.ort, session, manifest);
-  const passes = decode(model, ids, { ...card.settings, max_new_tokens: maxNewTokens }, mine);
+  const passes = decode(model, ids, { ...card.settings, family: card.family, max_new_tokens: maxNewTokens }, mine);
   return { lane: new Lane(card, text, manifest.stops), passes, promptTokens: ids.length };
 }
 
