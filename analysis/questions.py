@@ -20,9 +20,10 @@ class Figure:
 FIGURES = {
     "frontier": Figure(
         question="How much accuracy do more tokens cost?",
-        reading="Up is more accurate; right is more tokens, each second or each forward pass. A line runs through the "
-        "thresholds of one decoder, from one-token mode to the most lenient; decoders without a threshold are single "
-        "marks. The dashed line is AR on the same problems, with its 95 % band.",
+        reading="Up is more accurate: points to AR on the same problems, with their 95 % interval; where nobody scores "
+        "the answers, the share of tokens that one-token mode writes as well. Right is more tokens, each second or "
+        "each forward pass. A line runs through the thresholds of one decoder, from one-token mode to the most "
+        "lenient; decoders without a threshold are single marks. The dashed line is AR.",
     ),
     "equal_accuracy": Figure(
         question="Which decoder is fastest within the accuracy budget?",
@@ -32,7 +33,7 @@ FIGURES = {
     ),
     "families": Figure(
         question="Which problems lose accuracy?",
-        reading="All panels have the same axes. The band is AR on this family.",
+        reading="All panels have the same axes. The dashed line is AR on this family.",
     ),
     "load": Figure(
         question="What happens when many requests arrive?",

@@ -10,7 +10,16 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from analysis.figures.points import ACCURACY, AR_ACCURACY, PER_FORWARD, PER_SECOND, SAME_TEXT, SPEEDUP
+from analysis.figures.points import (
+    ACCURACY,
+    AGREEMENT,
+    AR_ACCURACY,
+    PER_FORWARD,
+    PER_SECOND,
+    POINTS,
+    SAME_TEXT,
+    SPEEDUP,
+)
 from analysis.figures.style import (
     BASELINE,
     BASELINE_RANK,
@@ -27,6 +36,8 @@ from analysis.figures.words import PUBLISHED, cut, folded
 
 AXES = {
     ACCURACY: "accuracy (%)",
+    POINTS: "accuracy against AR (points)",
+    AGREEMENT: "tokens of one-token mode (%)",
     SAME_TEXT: "answers with the AR run's text (%)",
     PER_FORWARD: "tokens per forward",
     PER_SECOND: "output tokens/s",
@@ -91,6 +102,9 @@ def curves(parts: Sequence[Part], axes: Axes, name: str) -> go.Figure:
         where = axes.place(index, len(parts))
         if axes.y == ACCURACY:
             add_baseline(figure, table, where)
+        elif axes.y == POINTS:
+            line = {"color": NEUTRAL, "width": 1.5, "dash": BASELINE.dash}
+            figure.add_hline(y=0, line=line, layer="below", exclude_empty_subplots=False, **where)
         _add_series(figure, table, axes, where)
     height = rows_height(axes.place(len(parts) - 1, len(parts))["row"])
     return finish(figure, f"{name} {axes.x}", plot_height=height)
@@ -114,7 +128,7 @@ def panels(titles: Sequence[str], axes: Axes) -> go.Figure:
         figure.update_xaxes(title_text=AXES[axes.x], row=rows, col=column)
     for row in range(1, rows + 1):
         figure.update_yaxes(title_text=AXES[axes.y], row=row, col=1)
-    if axes.y in (ACCURACY, SAME_TEXT):
+    if axes.y in (ACCURACY, SAME_TEXT, AGREEMENT):
         figure.update_yaxes(tickformat=".0%")
     return figure
 

@@ -6,7 +6,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from analysis.figures.curves import Axes, Part, curves, drawable, drawable_by
-from analysis.figures.points import ACCURACY, PER_FORWARD, SAME_TEXT
+from analysis.figures.points import ACCURACY, AGREEMENT, PER_FORWARD, POINTS, SAME_TEXT
 from analysis.figures.style import NEUTRAL, empty
 from analysis.figures.words import PUBLISHED
 from analysis.stats.frontiers import Standing, standings
@@ -18,8 +18,14 @@ _TIMED = "timed runs, and autoregressive ones in their group"
 
 
 def height(table: pd.DataFrame) -> str:
-    """The vertical measure of the frontier: accuracy, or the share of AR's texts if nobody judged these runs."""
-    return SAME_TEXT if table[ACCURACY].isna().all() and table[SAME_TEXT].notna().any() else ACCURACY
+    """The vertical measure: points to AR, or accuracy beside the paper's, whose problems are unknown.
+
+    If nobody judged these runs, the share of one-token mode's tokens, or else of AR's texts.
+    """
+    if table[ACCURACY].isna().all():
+        return next((name for name in (AGREEMENT, SAME_TEXT) if table[name].notna().any()), ACCURACY)
+    measured = table[table["source"] != PUBLISHED]
+    return POINTS if len(measured) == len(table) and measured[POINTS].notna().any() else ACCURACY
 
 
 def frontier_points(table: pd.DataFrame, *, against: str = PER_FORWARD) -> pd.DataFrame:
@@ -40,7 +46,7 @@ def frontier_points(table: pd.DataFrame, *, against: str = PER_FORWARD) -> pd.Da
 
 
 def frontier(table: pd.DataFrame, *, against: str = PER_FORWARD) -> go.Figure:
-    """Accuracy against tokens per forward, tokens per second or speed-up, lines through the thresholds.
+    """Accuracy (`height`) against tokens per forward, per second or speed-up, lines through the thresholds.
 
     `table` is (part of) what `measure` returns. Against seconds there is a panel for each batch size.
 
@@ -63,7 +69,7 @@ def frontier(table: pd.DataFrame, *, against: str = PER_FORWARD) -> go.Figure:
 
 def families_points(table: pd.DataFrame, *, against: str = PER_FORWARD) -> pd.DataFrame:
     """The points of `families`, one a row."""
-    return drawable(table, Axes(x=against), ("task",))
+    return drawable(table, Axes(x=against, y=height(table)), ("task",))
 
 
 def families(table: pd.DataFrame, *, against: str = PER_FORWARD) -> go.Figure:
@@ -72,7 +78,9 @@ def families(table: pd.DataFrame, *, against: str = PER_FORWARD) -> go.Figure:
     if points.empty:
         return empty("Nothing to draw: the selection has no runs with a row for each family.", FAMILIES)
     tasks = [task for task in dict.fromkeys(table["task"]) if (points["task"] == task).any()]
-    return curves([(task, points[points["task"] == task]) for task in tasks], Axes(x=against), FAMILIES)
+    return curves(
+        [(task, points[points["task"] == task]) for task in tasks], Axes(x=against, y=height(table)), FAMILIES
+    )
 
 
 def _standings(points: pd.DataFrame, axes: Axes) -> dict[str, Standing]:

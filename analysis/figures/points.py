@@ -12,19 +12,21 @@ import pandas as pd
 
 from analysis.figures.words import missing, named
 from analysis.runs import RunStore
-from analysis.runs.baseline import ArModels, is_plain
+from analysis.runs.baseline import ArModels, is_plain, writes_one_token
+from analysis.runs.schema import is_judged
 from analysis.stats.intervals import Interval
 from analysis.stats.pairs import identical_texts, paired_difference
-from analysis.stats.resampling import accuracy, tokens_per_forward, tokens_per_second
+from analysis.stats.resampling import accuracy, ratio_of_sums, tokens_per_forward, tokens_per_second
 from analysis.stats.turns import time_gain
-from mars.decoders import BASELINE
+from mars.decoders import BASELINE, TABLE
 
 ACCURACY, PER_FORWARD, PER_SECOND, SPEEDUP = "accuracy", "tokens_per_forward", "tokens_per_second", "speedup"
-SAME_TEXT, AR_ACCURACY, LOSS = "same_text", "ar_accuracy", "loss"
-MEASURES = (ACCURACY, PER_FORWARD, PER_SECOND, SPEEDUP, SAME_TEXT, AR_ACCURACY, LOSS)
+SAME_TEXT, AGREEMENT, AR_ACCURACY, LOSS, POINTS = "same_text", "agreement", "ar_accuracy", "loss", "points"
+MEASURES = (ACCURACY, PER_FORWARD, PER_SECOND, SPEEDUP, SAME_TEXT, AGREEMENT, AR_ACCURACY, LOSS, POINTS)
 POOLED = "all families"
 _DIGITS = 12
 """Values that differ by rounding alone are one: an axis that spans nothing else has no ticks."""
+_SAME_JUDGE = ("model", "draft", "tasks", "seed", "dtype", "hardware")
 _ALIKE = ("seed", "settings.max_new_tokens")
 """The columns that a run and its AR baseline share beside the problems."""
 
@@ -39,8 +41,10 @@ def measure(
     """The table of `runs`, and below it `published`, with the columns that figures need.
 
     For each of MEASURES X the columns X, X_low and X_high, NaN where a run has none: shares for accuracies, points for
-    the loss, which is AR baseline − run on the same problems, with `gained` and `lost` as in `PairedDifference`. Runs
-    that were not timed have no tokens per second; those that nobody judged have no accuracy and no loss. `ar_run` is
+    `points`, run − AR baseline on the same problems, and for the loss, their negative, with `gained` and `lost` as in
+    `PairedDifference`; `agreement` is the share of tokens that one-token mode writes behind the same prefix. Runs that
+    were not timed have no tokens per second; those that nobody judged have no accuracy and no loss. A timed run has the
+    accuracy of the run with the same setting on most of such problems: texts do not depend on the clock. `ar_run` is
     the id of the AR run that took turns with it, in the same group at the same batch size: speed-ups are over it, and
     `same_text` is the share of its texts that are that run's, or the AR baseline's where there is none, if that is of
     the same weights or of its adapter's base. `baseline` is the id of the AR baseline, `task` the family; with
@@ -55,7 +59,9 @@ def measure(
         measured += [row | {"task": task} | _measured(runs, row, task, baselines) for task in tasks]
         progress(1)
     intervals = [f"{name}{end}" for name in MEASURES for end in ("", "_low", "_high")]
-    columns = list(dict.fromkeys([*table.columns, "task", "baseline", "ar_run", "gained", "lost", *intervals]))
+    columns = list(
+        dict.fromkeys([*table.columns, "task", "timed_n", "baseline", "ar_run", "gained", "lost", *intervals])
+    )
     frames = [pd.DataFrame(measured, columns=columns)]
     if published is not None:
         frames.append(published.assign(task=published["tasks"].map(", ".join)))
@@ -66,9 +72,14 @@ def measure(
 def _measured(runs: RunStore, row: dict[str, Any], task: str, baselines: _Baselines) -> dict[str, Any]:
     rows = _of(runs.rows(row["id"]), task)
     judged = not missing(row[ACCURACY])
-    timed, baseline = baselines.speed_of(row), baselines.accuracy_of(row) if judged else None
-    found = dict.fromkeys(MEASURES, Interval()) | ({ACCURACY: accuracy(rows)} if judged else {})
-    flat: dict[str, Any] = {"n": len(rows)}
+    judge = baselines.judge_of(row) if judged and row["timed"] else row
+    judge = row if baselines.accuracy_of(judge) is None else judge
+    marked = _of(runs.rows(judge["id"]), task)
+    timed, baseline = baselines.speed_of(row), baselines.accuracy_of(judge) if judged else None
+    found = dict.fromkeys(MEASURES, Interval()) | ({ACCURACY: accuracy(marked)} if judged else {})
+    flat: dict[str, Any] = {"n": len(marked), "timed_n": len(rows) if row["timed"] else None}
+    if "agreeing" in rows:
+        found[AGREEMENT] = _or_none(lambda each: ratio_of_sums(each, "agreeing", "tokens"), rows)
     found[PER_FORWARD] = _or_none(tokens_per_forward, rows)
     if row["timed"]:
         found[PER_SECOND] = _or_none(tokens_per_second, rows)
@@ -81,10 +92,11 @@ def _measured(runs: RunStore, row: dict[str, Any], task: str, baselines: _Baseli
         flat["baseline"], theirs = baseline[0], _of(baseline[1], task)
         found[AR_ACCURACY] = accuracy(theirs)
         if timed is None and baselines.has_weights_of(row, baseline[0]):
-            found[SAME_TEXT] = _or_none(identical_texts, rows, theirs)
-        difference = paired_difference(rows, theirs)
+            found[SAME_TEXT] = _or_none(identical_texts, marked, theirs)
+        difference = paired_difference(marked, theirs)
         flat |= {"gained": difference.gained, "lost": difference.lost}
-        found[LOSS] = difference.score_interval().scaled(-1)
+        found[POINTS] = difference.score_interval()
+        found[LOSS] = found[POINTS].scaled(-1)
     for name, interval in found.items():
         ends = interval.columns(name).items()
         flat |= {column: round(value, _DIGITS) + 0.0 for column, value in ends}  # + 0.0: no minus before a zero
@@ -108,6 +120,8 @@ class _Baselines:
 
     def __init__(self, runs: RunStore, table: pd.DataFrame) -> None:
         self._runs = runs
+        self._entries = {entry["id"]: entry for entry in runs.entries}
+        self._table = table.to_dict("records")
         plain = table[table["decoder"] == BASELINE]
         self._timed: list[dict[str, Any]] = plain[plain["timed"].astype(bool)].to_dict("records")
         greedy = {entry["id"] for entry in runs.entries if is_plain(entry)}
@@ -119,6 +133,28 @@ class _Baselines:
             entry["id"]: (entry["model"]["fingerprint"], entry["model"].get("base")) for entry in runs.entries
         }
         self._found: dict[Any, tuple[str, pd.DataFrame] | None] = {}
+
+    def judge_of(self, row: dict[str, Any]) -> dict[str, Any]:
+        """The run that says how accurate a timed one is: of its setting and machine, the one with most such problems.
+
+        For an exact decoder it may be one-token mode of the same weights, if that wrote all its texts.
+        """
+        own, entry = self._runs.rows(row["id"]), self._entries[row["id"]]
+        most, best = len(own), row
+        for other in self._table:
+            theirs = self._entries[other["id"]]
+            if other["n"] <= most or any(entry[name] != theirs[name] for name in _SAME_JUDGE) or not is_judged(theirs):
+                continue
+            same = entry["decoder"] == theirs["decoder"] and entry["settings"] == theirs["settings"]
+            exact = (
+                (info := TABLE.get(entry["decoder"]))
+                and info.exact
+                and writes_one_token(theirs["decoder"], theirs["settings"].get("threshold"))
+            )
+            texts = self._runs.rows(other["id"]).merge(own, on=["task", "number"]) if same or exact else own[:0]
+            if len(texts) == len(own) and (same or (texts["text_x"] == texts["text_y"]).all()):
+                most, best = other["n"], other
+        return best
 
     def has_weights_of(self, row: dict[str, Any], ar: str) -> bool:
         """Whether the AR run of this id is of the run's own model, or of its adapter's base."""

@@ -42,20 +42,28 @@ class ArModels:
     def __init__(self, entries: Iterable[Fields]) -> None:
         runs: Counter[str] = Counter()
         models: dict[str, Fields] = {}
+        commands: dict[str, set[str]] = {}
         for entry in entries:
+            commands.setdefault(entry["model"]["fingerprint"], set()).add(entry.get("command", ""))
             model, threshold = entry["model"], entry["settings"].get("threshold", DEFAULT_SETTINGS["threshold"])
             if model["stage"] in _AR_STAGES and is_plain(entry) and writes_one_token(entry["decoder"], threshold):
                 models.setdefault(model["fingerprint"], model)
                 runs[model["fingerprint"]] += 1
         order = {name: (-runs[name], -(model["examples"] or 0), model["name"]) for name, model in models.items()}
+        self._commands = commands
         self._models = [models[name] for name in sorted(models, key=lambda name: (order[name], name))]
 
     def baseline_of(self, model: Fields) -> str | None:
         """The fingerprint of the AR model that a model is compared with: among those of its size, with most runs.
 
         An AR model that has seen twice as many conversations counts as the compute-matched one, unless there is no
-        other. An adapter is compared with its base, if that was run.
+        other. An adapter is compared with the AR adapter on its base that a command ran beside it, else with that base.
         """
+        if model.get("base"):
+            own = self._commands.get(model["fingerprint"], set())
+            beside = (other for other in self._models if own & self._commands[other["fingerprint"]])
+            if found := next((other for other in beside if other.get("base") == model["base"]), None):
+                return str(found["fingerprint"])
         if model.get("base") in {other["fingerprint"] for other in self._models}:
             return str(model["base"])
         alike = self._alike(model)

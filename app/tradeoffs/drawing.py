@@ -21,6 +21,8 @@ from app.tradeoffs.together import Together
 from app.tradeoffs.view import AXES, PER_FORWARD, View
 
 BY_FAMILY, BARS, FRONTIER = "families", "equal_accuracy", "frontier"
+CHAT = "chat"
+"""Of ordinary questions, which nobody judges: a way to look at the pair beside its families."""
 _NOTES = {FRONTIER: "Rings mark settings that no other beats; the star is the answer above."}
 _PICKED = "the answer: within {points:g} points of AR"
 
@@ -66,9 +68,10 @@ class Selection:
 
 
 def families(run_cache: RunCache) -> list[str]:
-    """The families that the runs were measured on, in the order of the runs; empty if there is only one."""
+    """The families that runs were measured on together, and chat; empty if there is only one."""
     entries = run_cache.store().runs.entries
-    names = list(dict.fromkeys(task for entry in entries for task in entry["tasks"]))
+    several = [entry["tasks"] for entry in entries if len(entry["tasks"]) > 1 or entry["tasks"] == [CHAT]]
+    names = sorted({task for tasks in several for task in tasks}, key=lambda task: (task == CHAT, task))
     return names if len(names) > 1 else []
 
 
@@ -83,7 +86,9 @@ def select(run_cache: RunCache, view: View) -> Selection:
     """The runs of this view; a choice in it that no longer exists is ignored."""
     tasks, pooled = tasks_of(run_cache, view), run_cache.table()
     sets = run_cache.store().remembered(("sets", view.against), partial(together.sets, pooled, view.against))
-    chosen = next((each for each in sets if each.name == view.runs), sets[0] if sets else None)
+    asked = next((each for each in sets if each.name == view.runs), sets[0] if sets else None)
+    of_task = [each for each in sets if view.task == POOLED or view.task in each.tasks]
+    chosen = asked if asked in of_task or not of_task else of_task[0]
     offered = [each for place, each in enumerate(sets) if place < together.MOST_SETS or each is chosen]
     of_set = pooled[pooled["id"].isin(chosen.ids if chosen else ())]
     batches = together.batch_sizes(of_set) if view.against != PER_FORWARD else []

@@ -37,6 +37,8 @@ def finding(rows: pd.DataFrame, *, points: float, against: str) -> Finding:
     """
     ar, tried = references(rows, against), judged(rows, points=points, against=against)
     tried = tried[tried["decoder"] != decoders.BASELINE]
+    if tried.empty and rows["agreement"].notna().any():
+        return Finding(sentence=f"{_UNSCORED}, which the weights of these settings never wrote.")
     if tried.empty or ar.empty:
         return Finding(sentence="The selection has no run beside its AR run, so there is nothing to choose.")
     reference, scored = ar.iloc[0].to_dict(), bool(tried["loss"].notna().any())
@@ -83,6 +85,8 @@ def _best(rows: pd.DataFrame, against: str) -> Row:
 
 def _how(rows: pd.DataFrame, tried: pd.DataFrame, ar: Row, against: str) -> str:
     said = [_who(ar, against), _tried(len(tried), int(ar["n"]))]
+    if against != PER_FORWARD and ar["timed_n"] < ar["n"]:
+        said.append(f"Speeds are those of {int(ar['timed_n'])} of them.")
     if against == PER_FORWARD and rows["decoder"].isin([decoder.name for decoder in decoders.drafted()]).any():
         said.append("Draft models are left out: tokens per forward do not count their passes.")
     if (rows["decoder"] == decoders.EXACT).any() and not (rows["decoder"] == "prompt_lookup").any():

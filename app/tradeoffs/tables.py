@@ -63,6 +63,7 @@ _SETTING = (
 )
 _MEASURED = (
     number("Accuracy (%)", "accuracy", ".1f", 100.0),
+    number("Tokens of one-token mode (%)", "agreement", ".1f", 100.0),
     number("Tokens per forward", "tokens_per_forward"),
     number("Tokens a second", "tokens_per_second", ".0f"),
     number("Speed-up over AR (×)", "speedup"),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import log2
 
 import pandas as pd
 
@@ -28,15 +29,16 @@ _NAMES = ["model", "model.name", "draft.name"]  # what `model_words` reads; reco
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Together:
-    """One set: its `name` in addresses, its `label` for people, and the ids of its runs."""
+    """One set: its `name` in addresses, its `label` for people, the families of its problems, the ids of its runs."""
 
     name: str
     label: str
+    tasks: tuple[str, ...]
     ids: frozenset[str]
 
 
 def sets(table: pd.DataFrame, against: str) -> list[Together]:
-    """The sets of the measured runs that have this measure: judged ones first, then by size of model, then of set.
+    """The sets of the measured runs that have this measure: judged ones first, then by size of model, then by problems.
 
     The first set of each model and kind of problems comes before further ones, such as of other batch sizes. Runs that
     nobody judged have no baseline: those of one timed group form a set.
@@ -58,7 +60,12 @@ def sets(table: pd.DataFrame, against: str) -> list[Together]:
     ]
     labels = _labels([rows for _, rows in groups])
     return [
-        Together(name=hashlib.sha256(repr(key).encode()).hexdigest()[:8], label=label, ids=frozenset(rows["id"]))
+        Together(
+            name=hashlib.sha256(repr(key).encode()).hexdigest()[:8],
+            label=label,
+            tasks=tuple(rows["tasks"].iloc[0]),
+            ids=frozenset(rows["id"]),
+        )
         for (key, rows), label in zip(groups, labels, strict=True)
     ]
 
@@ -105,8 +112,9 @@ def _first(rows: pd.DataFrame, against: str, starred: str | None) -> pd.DataFram
     return rows[rows["series"] == (chosen if len(chosen) else best)["series"].iloc[0]]
 
 
-def _rank(rows: pd.DataFrame) -> tuple[bool, float, int]:
-    return bool(rows["accuracy"].isna().all()), -float(rows["model.parameters"].max()), -len(rows)
+def _rank(rows: pd.DataFrame) -> tuple[bool, float, float, int]:
+    size = round(log2(rows["model.parameters"].max()))  # an adapter more or less is no other size
+    return bool(rows["accuracy"].isna().all()), -size, -float(rows["n"].max()), -len(rows)
 
 
 def _label(rows: pd.DataFrame) -> str:

@@ -74,3 +74,19 @@ def test_the_ar_baseline_is_the_model_that_the_claims_compare_with(of: Any, fabr
     [model] = greedy.models(lambda model: model.stage == "mars")
     assert greedy.start_of(model).fingerprint == start["fingerprint"]
     assert greedy.compute_matched(model).fingerprint == double["fingerprint"]
+
+
+def test_a_timed_run_has_the_accuracy_of_the_many(of: Any, fabricate: Any) -> None:
+    mars = fabricate.model("mars-b8")
+    timed = {"batch_size": 1, "group": "plan/group", "problems": 20}
+    runs = [fabricate.run(problems=100), fabricate.run(**timed)]
+    for threshold, accuracy in ((None, 0.9), (0.5, 0.5)):
+        runs.append(fabricate.run(mars, "sliding_window", accuracy=accuracy, threshold=threshold, problems=100))
+        runs.append(fabricate.run(mars, "sliding_window", accuracy=accuracy, threshold=threshold, **timed))
+    runs.append(fabricate.run(mars, "self_speculative", **timed))
+    table = figures.measure(fabricate.store(runs))
+    row = of(table, "sliding_window", threshold=0.5, timed=True)
+    assert (row["n"], row["timed_n"], row["points"]) == (200, 40, -40.0)
+    assert row["speedup"] == pytest.approx(1.0)
+    exact = of(table, "self_speculative")
+    assert (exact["n"], exact["points"]) == (200, 0.0), "one-token mode wrote its texts"

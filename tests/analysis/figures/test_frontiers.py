@@ -16,19 +16,19 @@ from analysis.stats.intervals import wilson_interval
 def test_frontier_joins_thresholds_and_shows_intervals_both_ways(of: Any, traces: Any, table: pd.DataFrame) -> None:
     figure = figures.frontier(table[(table["source"] == "measured") & ~table["timed"].astype(bool)])
     (line,) = [trace for trace in traces(figure, "mars-b8 · sliding_window") if "margin" not in trace.name]
-    assert list(line.y) == [0.9, 0.85, 0.6]
+    assert list(line.y) == [0.0, -5.0, -30.0], "points to AR"
     rows = [
         of(table, "sliding_window", threshold=value, model__name="mars-b8", settings__score="probability", timed=False)
         for value in (None, 0.95, 0.5)
     ]
     assert list(line.customdata) == [row["id"] for row in rows]
-    for error, name in ((line.error_x, "tokens_per_forward"), (line.error_y, "accuracy")):
+    for error, name in ((line.error_x, "tokens_per_forward"), (line.error_y, "points")):
         assert list(error.array) == [row[f"{name}_high"] - row[name] for row in rows]
         assert list(error.arrayminus) == [row[name] - row[f"{name}_low"] for row in rows]
 
 
-def test_frontier_has_the_band_of_ar_whatever_is_filtered(table: pd.DataFrame) -> None:
-    figure = figures.frontier(table[table["settings.threshold"] == 0.5])
+def test_frontier_beside_the_paper_has_the_band_of_ar(table: pd.DataFrame) -> None:
+    figure = figures.frontier(table[(table["settings.threshold"] == 0.5) | (table["source"] == "published")])
     band, line = figure.layout.shapes
     low, high = wilson_interval(72, 80)
     assert (band.y0, band.y1, line.y0) == (pytest.approx(low), pytest.approx(high), pytest.approx(0.9))
@@ -53,10 +53,24 @@ def test_frontier_says_where_points_stand(of: Any, traces: Any, table: pd.DataFr
     assert exact["tokens_per_forward"] in ring.x
 
 
-def test_families_have_a_panel_each_with_their_own_band(of: Any, store: RunStore, by_family: pd.DataFrame) -> None:
+def test_where_nobody_judged_up_is_agreement(fabricate: Any) -> None:
+    runs = []
+    for model, decoder, share in (
+        (fabricate.model("ar", "sft", None, None), "autoregressive", 1.0),
+        (fabricate.model("m"), "sliding_window", 0.75),
+    ):
+        entry, rows = fabricate.run(model, decoder, batch_size=1, group="plan/chat", tasks=("chat",), threshold=None)
+        rows = rows.assign(tokens=20, agreeing=int(20 * share), turn=0)
+        runs.append(({**entry, "judged": False}, rows))
+    table = figures.measure(fabricate.store(runs))
+    figure = figures.frontier(table, against="tokens_per_second")
+    assert sorted(y for trace in figure.data if trace.hoverinfo != "skip" for y in trace.y) == [0.75, 1.0]
+
+
+def test_families_have_a_panel_each_with_the_line_of_ar(of: Any, store: RunStore, by_family: pd.DataFrame) -> None:
     figure = figures.families(by_family)
     assert [note.text for note in figure.layout.annotations] == ["logic", "word_problems"]
-    assert len(figure.layout.shapes) == 4
+    assert [shape.y0 for shape in figure.layout.shapes] == [0, 0]
     row = of(by_family, "sliding_window", threshold=0.5, task="logic")
     assert row["n"] == 40
     assert row["accuracy_high"] == pytest.approx(wilson_interval(24, 40)[1])

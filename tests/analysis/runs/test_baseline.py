@@ -54,6 +54,16 @@ def test_a_model_without_a_record_was_not_trained_to_fill_masks(fabricate: Any) 
     assert models(fabricate, (base, {})).baseline_of(MODEL) == base["fingerprint"]
 
 
+def test_an_adapter_has_the_ar_adapter_of_its_command(fabricate: Any) -> None:
+    base = fabricate.model("base", None, None, None)
+    on_base = {"base": base["fingerprint"]}
+    sft, mars, alone = ar(fabricate, "sft", **on_base), *({**fabricate.model(n), **on_base} for n in ("mars", "alone"))
+    runs = [(base, "b"), (base, "c"), (sft, "a"), (mars, "a"), (alone, "b")]
+    found = ArModels([{**fabricate.run(model)[0], "command": command} for model, command in runs])
+    assert found.baseline_of(mars) == sft["fingerprint"]
+    assert found.baseline_of(alone) == base["fingerprint"]
+
+
 @pytest.mark.parametrize(("other", "alike"), [(950, True), (1052, True), (949, False), (1053, False)])
 def test_size(other: int, alike: bool) -> None:
     assert of_one_size(1000, other) is of_one_size(other, 1000) is alike
