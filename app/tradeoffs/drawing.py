@@ -87,7 +87,12 @@ def select(run_cache: RunCache, view: View) -> Selection:
     tasks, pooled = tasks_of(run_cache, view), run_cache.table()
     sets = run_cache.store().remembered(("sets", view.against), partial(together.sets, pooled, view.against))
     asked = next((each for each in sets if each.name == view.runs), sets[0] if sets else None)
-    of_task = [each for each in sets if view.task == POOLED or view.task in each.tasks]
+    several = view.figure == BY_FAMILY
+    of_task = [
+        each
+        for each in sets
+        if len(each.tasks) > several and (view.task in each.tasks or view.task not in families(run_cache))
+    ]
     chosen = asked if asked in of_task or not of_task else of_task[0]
     offered = [each for place, each in enumerate(sets) if place < together.MOST_SETS or each is chosen]
     of_set = pooled[pooled["id"].isin(chosen.ids if chosen else ())]

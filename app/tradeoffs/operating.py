@@ -84,8 +84,9 @@ def _best(rows: pd.DataFrame, against: str) -> Row:
 
 
 def _how(rows: pd.DataFrame, tried: pd.DataFrame, ar: Row, against: str) -> str:
-    said = [_who(ar, against), _tried(len(tried), int(ar["n"]))]
-    if against != PER_FORWARD and ar["timed_n"] < ar["n"]:
+    problems = int(tried["n"].min())
+    said = [_who(ar, against), _tried(len(tried), problems)]
+    if against != PER_FORWARD and ar["timed_n"] < problems:
         said.append(f"Speeds are those of {int(ar['timed_n'])} of them.")
     if against == PER_FORWARD and rows["decoder"].isin([decoder.name for decoder in decoders.drafted()]).any():
         said.append("Draft models are left out: tokens per forward do not count their passes.")

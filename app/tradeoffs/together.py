@@ -114,12 +114,12 @@ def _first(rows: pd.DataFrame, against: str, starred: str | None) -> pd.DataFram
 
 def _rank(rows: pd.DataFrame) -> tuple[bool, float, float, int]:
     size = round(log2(rows["model.parameters"].max()))  # an adapter more or less is no other size
-    return bool(rows["accuracy"].isna().all()), -size, -float(rows["n"].max()), -len(rows)
+    return bool(rows["accuracy"].isna().all()), -size, -float(rows["n"].min()), -len(rows)
 
 
 def _label(rows: pd.DataFrame) -> str:
     """Its models, what they answered, and where."""
-    first = rows.iloc[0]
+    first = rows.loc[rows["n"].idxmin()]
     models = list(dict.fromkeys(_models(rows)))
     more = f" and {len(models) - _MOST_NAMES} more" if len(models) > _MOST_NAMES else ""
     return f"{', '.join(models[:_MOST_NAMES])}{more} · {problems_words(first.to_dict())} · {first['hardware']}"
