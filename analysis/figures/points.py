@@ -122,6 +122,7 @@ class _Baselines:
         self._runs = runs
         self._entries = {entry["id"]: entry for entry in runs.entries}
         self._table = table.to_dict("records")
+        self._judges: dict[Any, dict[str, dict[str, Any]]] = {}
         plain = table[table["decoder"] == BASELINE]
         self._timed: list[dict[str, Any]] = plain[plain["timed"].astype(bool)].to_dict("records")
         greedy = {entry["id"] for entry in runs.entries if is_plain(entry)}
@@ -135,6 +136,17 @@ class _Baselines:
         self._found: dict[Any, tuple[str, pd.DataFrame] | None] = {}
 
     def judge_of(self, row: dict[str, Any]) -> dict[str, Any]:
+        """The run that says how accurate a timed one is: of many problems, if all that took turns have such a run."""
+        turn = ("group", "batch_size", "hardware", "problems")
+        key = tuple(row[name] for name in turn)
+        if key not in self._judges:
+            group = [other for other in self._table if tuple(other[name] for name in turn) == key]
+            found = {other["id"]: self._best_judge(other) for other in group}
+            whole = len({judge["n"] for judge in found.values()}) == 1
+            self._judges[key] = found if whole else {other["id"]: other for other in group}
+        return self._judges[key][row["id"]]
+
+    def _best_judge(self, row: dict[str, Any]) -> dict[str, Any]:
         """The run that says how accurate a timed one is: of its setting and machine, the one with most such problems.
 
         For an exact decoder it may be one-token mode of the same weights, if that wrote all its texts.

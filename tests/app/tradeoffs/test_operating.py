@@ -164,7 +164,7 @@ def test_sentence_star_card_and_lane_agree(against: str, model: str, batch: int,
         if against == PER_SECOND
         else [[None]]
     )
-    assert (stars[0]["x"][0], stars[0]["y"][0]) == (row[against], row["accuracy"])
+    assert (stars[0]["x"][0], stars[0]["y"][0]) == (row[against], row["points"])
     told = card(SHIPPED.store(), table, answer["run"], {})
     assert told["model"] in answer["sentence"]
     if against == PER_SECOND:

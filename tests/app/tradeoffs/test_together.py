@@ -92,7 +92,7 @@ def test_sets_of_the_largest_model_come_first(against: str) -> None:
     table = SHIPPED.table()
     judged = [each for each in together.sets(table, against) if table[table["id"].isin(each.ids)]["loss"].notna().any()]
     sizes = [table[table["id"].isin(each.ids)]["model.parameters"].max() for each in judged]
-    assert sizes[0] == max(sizes)
+    assert sizes[0] > 0.95 * max(sizes), "an adapter more or less is no other size"
     assert len(set(sizes[: together.MOST_SETS])) > 1, "the first sets are of several models"
 
 
