@@ -120,7 +120,7 @@ def test_numbers_are_the_very_ones_that_are_drawn(report: Path, shown: list[Sect
     for trace in drawn:
         rows = numbers.loc[list(trace.customdata)]
         assert list(trace.x) == pytest.approx(list(rows["tokens_per_forward"]))
-        assert list(trace.error_y.array) == pytest.approx(list(rows["accuracy_high"] - rows["accuracy"]))
+        assert list(trace.error_y.array) == pytest.approx(list(rows["points_high"] - rows["points"]))
 
 
 def test_figures_of_small_models_have_no_benchmarks_and_short_names(shown: list[Section]) -> None:
