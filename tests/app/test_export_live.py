@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -17,7 +19,7 @@ pytest.importorskip("onnx")
 from pydantic import TypeAdapter
 
 from app.compare import problems, stream
-from app.export import command, live, records
+from app.export import live
 from app.runs.run import Run, read
 from mars.checkpoint import load_checkpoint
 from mars.config import DecodingSettings
@@ -29,7 +31,10 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.usefixtures("one_thread")]
 CHECKPOINTS = Path(__file__).parents[2] / "assets/checkpoints"
-OVER = "() => ['done', 'failed', 'stopped'].includes(document.querySelector('#stage .lens-stage').dataset.state)"
+OVER = """() => {
+  const { run, state } = document.querySelector("#stage .lens-stage").dataset;
+  return run.startsWith("live-") && ["done", "failed", "stopped"].includes(state);
+}"""
 HEARD = """
 window.heard = [];
 const plain = Worker.prototype.postMessage;
@@ -59,17 +64,23 @@ class _Quiet(SimpleHTTPRequestHandler):
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The exported page with the tiny pair."""
-    found = tmp_path_factory.mktemp("site")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(records, "_tradeoffs", lambda _: {})  # which take most of the time
-        try:
-            made = command.files(None, writes=True)
-        except ValueError as error:
-            pytest.skip(str(error))
-    for name, content in made.items():
-        (found / name).parent.mkdir(parents=True, exist_ok=True)
-        (found / name).write_bytes(content)
+    try:
+        live.runtime()
+    except ValueError as error:
+        pytest.skip(str(error))
+    found = tmp_path_factory.mktemp("server") / "site"
+    done = subprocess.run([sys.executable, "-c", EXPORT, found], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
     return found
+
+
+EXPORT = """
+import sys
+from app.export import command, records
+records._tradeoffs = lambda _: {}
+sys.exit(command.main(["--live", "--output", sys.argv[1]]))
+"""
+"""Without Trade-offs, which take most of the time."""
 
 
 @pytest.fixture(scope="module")
@@ -174,7 +185,6 @@ def test_it_writes_without_a_network_once_loaded(look: Callable[..., Page]) -> N
         tab.reload()
         tab.wait_for_selector("#stage [data-state=done]")
         tab.click(".lens-live-run")
-        tab.wait_for_function("() => document.querySelector('#stage .lens-stage').dataset.run.startsWith('live-')")
         tab.wait_for_function(OVER, timeout=240_000)
     finally:
         tab.context.set_offline(False)
