@@ -47,7 +47,8 @@ def build(
             with gr.Tab("Compare", id="compare", elem_id="tab-compare"):
                 comparing = compare.Tab(runner, pairs or [given(**choice)], note)
                 comparing.connect()
-                comparing.offer(board.Board(comparing).section)
+                comparing.offer()
+                board.Board(comparing)
             with gr.Tab("Step through", id="step", elem_id="tab-step"):
                 step.build(shared)
             with gr.Tab("Trade-offs", id="tradeoffs", elem_id="tab-tradeoffs"):

@@ -24,22 +24,6 @@ _GREAT_WALL = (
     "protect the northern borders of the empire. Most of what stands today dates from the Ming dynasty, between the "
     "14th and 17th centuries. It is more than 20,000 kilometres long, and millions of people visit it every year."
 )
-_CONCISE = (
-    "Rewrite the following to be more concise: Due to the fact that it was raining, we made the decision to stay at "
-    "home."
-)
-QUESTIONS: tuple[tuple[str, str], ...] = (
-    ("Code", "Write a Python function that reverses a string."),
-    ("Explain", "Why is the sky blue?"),
-    ("Write", "Write the opening paragraph of a story about a lighthouse keeper."),
-    ("Summarise", _GREAT_WALL),
-    ("List", "List five tips for sleeping better."),
-    ("Rewrite", _CONCISE),
-    ("Arithmetic", "What is 10% of 200?"),
-    ("Translate", "Translate to French: My name is Paul."),
-)
-"""(label, prompt) of the buttons for a language model: of 72 questions tried, those that SmolLM2-135M answers best."""
-
 _RULES = {
     "contains": "contains “{}”",
     "avoids": "avoids “{}”",
@@ -74,6 +58,29 @@ def find(task: str, seed: object) -> Problem:
     if not isinstance(task, str) or task not in TASKS:
         raise ValueError("Choose one of the families in the list.")
     return sample(task, seed)
+
+
+_LEARNED = (
+    ("Word problem", "word_problems", 19),
+    ("Table", "table_lookup", 15),
+    ("Walk", "logic", 31),
+    ("Python", "python_functions", 8),
+)
+QUESTIONS: tuple[tuple[str, str], ...] = (
+    *((label, find(task, seed).prompt) for label, task, seed in _LEARNED),
+    ("Code", "Write a Python function that reverses a string."),
+    ("Explain", "Why is the sky blue?"),
+    ("Summarise", _GREAT_WALL),
+    ("List", "List five tips for sleeping better."),
+)
+"""(label, prompt) of the buttons for a language model: problems that the real pair solves, of the families that it was
+trained on, and questions, of 72 tried, that SmolLM2-135M answers best."""
+
+
+def known(prompt: str) -> Problem | None:
+    """The example that asks this."""
+    examples = (find(task, seed) for _, task, seed in (*_LEARNED, *EXAMPLES))
+    return next((problem for problem in examples if problem.prompt == prompt), None)
 
 
 def asked(prompt: str, task: str, seed: object) -> Problem | None:

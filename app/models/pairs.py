@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from app.models.manager import SHIPPED
 from app.scheduling import PACES
 from mars.checkpoint.sources import unavailable
 from mars.config import DEFAULT_NEW_TOKENS
 
-REAL_BASE = "smollm2-135m"
-REAL_SOURCES = {"ar": REAL_BASE, "mars": str(SHIPPED.parent / "adapters" / "smollm2-135m-gated")}
+REAL_SOURCES = {
+    "ar": str(SHIPPED.parent / "adapters" / "smollm2-135m-sft"),
+    "mars": str(SHIPPED.parent / "adapters" / "smollm2-135m-mars"),
+}
 TINY_SOURCES = {"ar": str(SHIPPED / "ar-sft"), "mars": str(SHIPPED / "mars-b8")}
 """The checkpoint of each lane, as a source."""
 
@@ -33,7 +36,7 @@ class Pair:
 
 
 def real(ar: str, mars: str) -> Pair:
-    """SmolLM2 and its adapter under these names: it answers any question."""
+    """SmolLM2 after SFT, and after MARS, under these names: they answer any question, and know the six families."""
     title = "SmolLM2 135M: any question"
     return Pair(key="smollm2", title=title, ar=ar, mars=mars, tasks=False, max_new_tokens=256)
 
@@ -50,9 +53,9 @@ def given(ar: str, mars: str) -> Pair:
 
 def real_missing() -> str | None:
     """One sentence, without its full stop, why the real pair cannot be had here; None if it can."""
-    adapter = SHIPPED.parent / REAL_SOURCES["mars"]
-    if missing := unavailable(REAL_BASE) or unavailable(REAL_SOURCES["mars"]):
-        return missing
-    if (adapter / "adapter_config.json").is_file():
-        return None
-    return f"the adapter {adapter.name} of {REAL_BASE} is not in assets/adapters: train it with python -m mars.training"
+    for adapter in map(Path, REAL_SOURCES.values()):
+        if not (adapter / "adapter_config.json").is_file():
+            return f"the adapter {adapter.name} is not in assets/adapters: train it with python -m mars.training"
+        if missing := unavailable(str(adapter)):
+            return missing
+    return None

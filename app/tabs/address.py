@@ -140,7 +140,7 @@ def connect(page: gr.Blocks, masthead: gr.HTML, tab: Tab) -> None:
     tab.count.input(None, tab.count, None, js=_COUNTED, **QUIET)
     changes = [part.change for part in parts.values()]
     gr.on(changes, None, list(parts.values()), None, js=_CHANGED, **QUIET)
-    outputs = [masthead, tab.answer, *tab.sections, *parts.values()]
+    outputs = [masthead, tab.answer, *tab.form.sections, *parts.values()]
     deep_link = DeepLink(tab)
     for event in (page.load, masthead.submit):
         restored = event(deep_link.restore, masthead, outputs, js=_READ, show_progress_on=masthead, **QUIET)

@@ -10,7 +10,7 @@ from app.board import scoring
 from app.board.lane import ALL, BATCH, FEWEST, MOST, USUAL, Plan
 from app.compare import problems
 from app.tabs import compare
-from app.tabs.parts import HIDDEN, QUIET, begun, drawn, ended, refusal
+from app.tabs.parts import QUIET, begun, drawn, ended, refusal
 from mars.schema import checked
 
 _INTRO = """<header class="board-heading"><h2>Score board</h2>
@@ -24,9 +24,7 @@ class Board:
     def __init__(self, comparing: compare.Tab) -> None:
         self._comparing = comparing
         families = [("All families", ALL), *problems.family_choices()]
-        with gr.Column(
-            elem_classes="board-section", elem_id="board-section", visible=comparing.pairs[0].tasks or HIDDEN
-        ) as self.section:
+        with gr.Column(elem_classes="board-section", elem_id="board-section"):
             gr.HTML(html_template=_INTRO, js_on_load=None, apply_default_css=False)
             with gr.Row(elem_classes="board-knobs"):
                 self.family = gr.Dropdown(

@@ -149,11 +149,10 @@ class Tab:
         for view in (self.stage, self.sweep):
             view.submit(self._ended, None, [self.run, self.stop, kept], queue=False, **QUIET)
 
-    def offer(self, board: Component) -> None:
-        """Connect the choice of models with the whole tab; `board` is its section for scores."""
-        self.sections = [*self.form.sections, board]
+    def offer(self) -> None:
+        """Connect the choice of models with the whole tab."""
         lanes = [part for lane in self.row.lanes for part in lane.components]
-        outputs = [self.models.choice, *self.sections, self.limit, self.pace, self.threshold, *lanes]
+        outputs = [self.models.choice, *self.form.sections, self.limit, self.pace, self.threshold, *lanes]
         if len(self.pairs) == 1:
             return
         choice, about = self.models.choice, dict(show_progress_on=self.models.choice, **LATEST)

@@ -60,8 +60,8 @@ class QuestionForm:
     def connect(self) -> None:
         """Connect the controls with each other."""
         for button, prompt in self._questions:
-            outputs = [self.prompt, self.answer]
-            button.click(partial(_ask, prompt), outputs=outputs, **QUIET).then(None, self.prompt, js=_GIVEN, **QUIET)
+            asked = button.click(partial(_ask, prompt), outputs=self.shown, **QUIET)
+            asked.then(None, self.prompt, js=_GIVEN, **QUIET)
         for button, task, seed in self._examples:
             button.click(partial(pick, task, seed), outputs=self.shown, **QUIET)
         self._new.click(_new, self.family, self.shown, **QUIET)
@@ -103,7 +103,8 @@ def _row(name: str, *, shown: bool) -> gr.Row:
 
 
 def _ask(prompt: str) -> tuple[Any, ...]:
-    return prompt, ""
+    problem = problems.known(prompt)
+    return pick(problem.task, problem.seed) if problem else (prompt, gr.skip(), gr.skip(), "")
 
 
 def _answer(prompt: str, task: str, seed: float) -> str:
@@ -146,8 +147,8 @@ class ModelsControl:
 
 
 def shown(pair: Pair) -> list[dict[str, Any]]:
-    """Updates that show or hide the questions, the problems, their chooser and the score board, as fits this pair."""
-    return [gr.update(visible=HIDDEN if pair.tasks else True), *[gr.update(visible=pair.tasks or HIDDEN)] * 3]
+    """Updates that show or hide the questions, the problems and their chooser, as fits this pair."""
+    return [gr.update(visible=HIDDEN if pair.tasks else True), *[gr.update(visible=pair.tasks or HIDDEN)] * 2]
 
 
 def prompts(pair: Pair) -> list[str]:

@@ -30,7 +30,7 @@ TABS = ["compare", "step", "tradeoffs", "learn", "about"]
 OpenTab = Callable[["Page", str], None]
 Visit = Callable[..., "Page"]
 HOSTILE = "</script><script>document.title='gone'</script><img src=x onerror=\"document.title='gone'\">{title}"
-SHORT = "8-translate"
+SHORT = "4-function"
 """The shortest of the recorded runs."""
 
 

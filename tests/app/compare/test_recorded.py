@@ -15,7 +15,7 @@ RUN = shipped()[recorded.NAME]
 def test_the_real_model_ran_its_question() -> None:
     assert LINES[0]["kind"] == "recorded"
     assert LINES[0]["prompt"] == RUN.question.prompt
-    assert [lane["checkpoint"] for lane in LINES[0]["lanes"]] == ["smollm2-135m", *["smollm2-135m-gated"] * 2]
+    assert [lane["checkpoint"] for lane in LINES[0]["lanes"]] == ["smollm2-135m-sft", *["smollm2-135m-mars"] * 2]
     assert len(recorded.lines()) < 100_000
 
 

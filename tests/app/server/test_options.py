@@ -21,11 +21,11 @@ def test_the_real_pair_comes_first_if_installed(
     base: Path, real_adapter: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     chosen = read()
-    assert chosen.choice == {"ar": "smollm2-135m", "mars": "smollm2-135m-gated"}
-    assert chosen.sources["smollm2-135m-gated"] == str(real_adapter)
+    assert chosen.choice == {"ar": "smollm2-135m-sft", "mars": "smollm2-135m-mars"}
+    assert chosen.sources["smollm2-135m-mars"] == str(real_adapter)
     assert chosen.sources["mars-b8"] == str(SHIPPED / "mars-b8")
     assert [(pair.key, pair.ar, pair.mars) for pair in chosen.pairs] == [
-        ("smollm2", "smollm2-135m", "smollm2-135m-gated"),
+        ("smollm2", "smollm2-135m-sft", "smollm2-135m-mars"),
         ("tiny", "ar-sft", "mars-b8"),
     ]
     assert (chosen.note, capsys.readouterr().err) == ("", "")
@@ -45,7 +45,7 @@ def test_otherwise_the_tiny_pair_with_a_note(
     (real_adapter / "adapter_config.json").unlink()
     chosen = read()
     assert chosen.choice == {"ar": "ar-sft", "mars": "mars-b8"}
-    assert chosen.note.startswith("the adapter smollm2-135m-gated of smollm2-135m is not in assets/adapters: ")
+    assert chosen.note.startswith("the adapter smollm2-135m-mars is not in assets/adapters: ")
 
 
 def test_ones_own_checkpoints_are_the_only_pair(base: Path, real_adapter: Path) -> None:
@@ -81,10 +81,10 @@ def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def real_adapter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of the adapter that the page starts with."""
-    folder = Path(adapter(tmp_path / "smollm2-135m-gated"))
-    monkeypatch.setitem(pairs.REAL_SOURCES, "mars", str(folder))
-    return folder
+    """The folder of the MARS adapter that the page starts with, beside that of AR."""
+    for lane, name in (("ar", "smollm2-135m-sft"), ("mars", "smollm2-135m-mars")):
+        monkeypatch.setitem(pairs.REAL_SOURCES, lane, adapter(tmp_path / name))
+    return tmp_path / name
 
 
 def test_a_lane_may_start_with_a_base(base: Path, capsys: pytest.CaptureFixture[str]) -> None:
