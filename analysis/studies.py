@@ -85,6 +85,7 @@ _ALL = (
         "the pair of the page on 1,200 problems of six families: AR, each τ; and on the clock, one at a time",
         _sweep("pair"),
         0.5,
+        claims=(1, 3, 9),
         figures=("frontier", "families", "equal_accuracy"),
     ),
     Study(
@@ -97,6 +98,7 @@ _ALL = (
             f" --baseline {PAIR_AR}",
         ),
         0.4,
+        claims=(1, 3),
         figures=("frontier",),
     ),
     Study(

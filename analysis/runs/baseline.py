@@ -62,7 +62,8 @@ class ArModels:
         if model.get("base"):
             own = self._commands.get(model["fingerprint"], set())
             beside = (other for other in self._models if own & self._commands[other["fingerprint"]])
-            if found := next((other for other in beside if other.get("base") == model["base"]), None):
+            start = (other for other in beside if other.get("base") == model["base"] and not _is_twice(other, model))
+            if found := next(start, None):
                 return str(found["fingerprint"])
         if model.get("base") in {other["fingerprint"] for other in self._models}:
             return str(model["base"])

@@ -137,6 +137,7 @@ def test_adapters_of_a_real_model_are_compared_like_tiny_models(fabricate: Any, 
     shipped = {**fabricate.model("shipped", "mars", 4, None), **real, "examples": None}
     double = {**fabricate.model("double", "sft", None, None), **real, "examples": 576}
     runs = [make({**base, "examples": None}), make(double), make(shipped, "sliding_window", accuracy=0.85)]
+    runs[-1][0]["command"] = "python -m analysis ifeval …"  # double was not run beside it
     for size, loss, accuracy in ((4, True, 0.9), (8, True, 0.9), (4, False, 0.8), (8, False, 0.6)):
         adapter = {**fabricate.model(f"{size}{loss}", "mars", size, loss), **real, "examples": 288}
         runs.append(make(adapter, "sliding_window", accuracy=accuracy))

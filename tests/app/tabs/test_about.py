@@ -78,4 +78,4 @@ def test_the_details_of_a_claim_are_folded(site: Any, visit: Any, open_tab: Any)
     assert not rule.is_visible()
     claims.locator("summary", has_text=re.compile(r"^1\. ")).click()
     assert rule.is_visible()
-    assert claims.locator("details[open] table").count() == 2, "of the tiny models, and of the real one"
+    assert claims.locator("details[open] table").count() == 3, "the tiny models, two of the real one"

@@ -81,7 +81,7 @@ def test_the_first_view_is_of_the_real_model() -> None:
     shown = drawing.draw(SHIPPED, View(figure="frontier", against=PER_SECOND))
     assert shown["axes"][0] == {"value": PER_SECOND, "label": "throughput (tok/s)"}
     assert shown["batch"]["value"] == 1
-    assert "smollm2-135m-gated" in shown["answer"]["how"]
+    assert "smollm2-135m-sft" in shown["answer"]["how"]
     assert all("smollm2-135m" in row["id"] for row in shown["table"]["rows"])
     text = " ".join([shown["caption"], *(axis["label"] for axis in shown["axes"])])
     assert "speed" not in text
