@@ -88,11 +88,10 @@ export class LaneView {
     return this.passes.at(-1)?.at ?? 0;
   }
 
-  // The mean time from one pass that wrote to the next, of those in view; 0 where nobody knows.
-  get milliseconds() {
-    const seen = this.recorded ? [] : this.passes.slice(0, this.gone ?? undefined);
-    const [first, last] = [seen[0], seen.at(-1)];
-    return first ? (1000 * (last.at - first.at + first.seconds)) / seen.length : 0;
+  // The mean time from one pass that wrote to the next, of these; 0 where nobody knows.
+  milliseconds(passes = this.passes) {
+    const [first, last] = this.recorded ? [] : [passes[0], passes.at(-1)];
+    return first ? (1000 * (last.at - first.at + first.seconds)) / passes.length : 0;
   }
 
   counts({ counts }) {
@@ -151,15 +150,15 @@ export class LaneView {
     const { passes, tokens, seconds } = counts;
     const more = this.recorded ? plural(tokens, "token") : `${decimals(seconds, 2)} s`;
     this.summary.textContent = `${plural(passes, "pass", "passes")} · ${more}`;
-    this.counters.show({ counts, milliseconds: this.milliseconds });
+    this.counters.show({ counts, milliseconds: this.milliseconds(this.passes.slice(0, this.gone ?? undefined)) });
   }
 
-  // Beside `base`, the lane that the others are compared with.
+  // Beside `base`, the lane that the others are compared with. This is of the whole run, whatever of it a replay shows.
   draw(base) {
     const { shared, tokensPerForward } = this.now;
     const beside = base !== this && base.lane.family === "ar" && !this.alone;
     this.counters.draw(this.positions);
-    this.counters.cost.show(tokensPerForward, this.milliseconds, beside ? base.milliseconds : 0);
+    this.counters.cost.show(tokensPerForward, this.milliseconds(), beside ? base.milliseconds() : 0);
     this.note.textContent = `${this.spent}${this.alone ? ` ${OTHER_MODEL}` : ""}${shared ? SHARED : ""}`;
     if (this.recorded) this.head(decimals(tokensPerForward, 2), "tokens / pass");
     else if (!this.said) this.ratio(null, base.lane.title, base === this);
