@@ -17,7 +17,9 @@ LANES = "abc"
 
 
 def run(tab: Page) -> None:
+    before = tab.get_attribute(".lens-stage", "data-run")
     tab.click("#run")
+    tab.wait_for_selector(f".lens-stage:not([data-run='{before}'])")  # what was over before is still there
     finish(tab)
 
 
