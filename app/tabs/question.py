@@ -37,7 +37,12 @@ class QuestionForm:
                 label="Prompt", lines=1, max_lines=8, elem_id="prompt", placeholder="Ask, or choose an example"
             )
             self.start = gr.Textbox(
-                label="Answer starts with", lines=1, max_lines=3, elem_id="answer-start", placeholder="nothing"
+                "",
+                label="Answer starts with",
+                lines=1,
+                max_lines=3,
+                elem_id="answer-start",
+                placeholder="nothing",
             )
             with _row("lens-examples lens-questions", shown=not tasks) as question_row:
                 for label, prompt in problems.QUESTIONS if questions else ():
