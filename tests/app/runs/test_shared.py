@@ -86,12 +86,17 @@ def test_a_name_is_never_a_path(shared: SharedRuns, finished_run: Run, tmp_path:
     assert found == {"ticket": 1, "problem": "This run is not on the server. Saved runs are deleted after 7 days."}
 
 
+def no_page(run: Run, lane: object, number: object) -> str:
+    """What writes a page: a link needs none."""
+    raise AssertionError("a link was asked for, and a page was written")
+
+
 def test_a_visitor_saves_only_own_runs(shared: SharedRuns, finished_run: Run) -> None:
     asked = {"ask": "share", "text": finished_run.id, "ticket": 3}
-    told = link(asked, [finished_run], shared)
+    told = link(asked, [finished_run], shared, no_page)
     found = answer({"ask": "shared", "text": told["name"], "ticket": 4}, shared)
     assert f'"id":"{finished_run.id}"' in found["run"]
-    assert link(asked, [], shared) == {"ticket": 3, "problem": GONE}
-    assert link(asked, [finished_run], None) == {"ticket": 3, "problem": "This server saves no runs."}
+    assert link(asked, [], shared, no_page) == {"ticket": 3, "problem": GONE}
+    assert link(asked, [finished_run], None, no_page) == {"ticket": 3, "problem": "This server saves no runs."}
     for nonsense in (None, [], {"text": ["x"]}, {"ticket": "<b>"}):
-        assert link(nonsense, [finished_run], shared) == {"ticket": None, "problem": GONE}
+        assert link(nonsense, [finished_run], shared, no_page) == {"ticket": None, "problem": GONE}
