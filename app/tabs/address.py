@@ -22,6 +22,7 @@ from app.compare import problems
 from app.scheduling import Limits
 from app.tabs.parts import QUIET, slider_value
 from app.tabs.question import prompts, shown
+from mars.config import DEFAULT_THRESHOLD
 from mars.schema import page_json
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ LONGEST_NAMED = 60
 _READ = f"async () => {{ await {bundle.loaded()}; return [JSON.stringify(lens.compareParameters())]; }}"
 _CHANGED = "(...values) => { lens.address()?.settings.change(values); }"
 _COUNTED = "(count) => { lens.address()?.settings.give('lanes', count); }"
+_OLD_PRESET = f"MARS τ = {DEFAULT_THRESHOLD}"
+"""A preset that said where the slider stood, in addresses of before."""
 _SWITCH = {"true": True, "false": False}
 
 
@@ -61,8 +64,11 @@ def read(text: object, components: Mapping[str, Component]) -> Found:
     """Read the values for `components` from the JSON object `text`; values that a control cannot have are refused."""
     found = Found(said=_said(text))
     for name, said in found.said.items():
+        old = name.endswith(".preset") and said == _OLD_PRESET
+        if old:
+            found.values.setdefault("tau", DEFAULT_THRESHOLD)
         try:
-            found.values[name] = value_of(components[name], said)
+            found.values[name] = value_of(components[name], "MARS" if old else said)
         except (KeyError, ValueError):
             found.refused.append(name)
     return found

@@ -46,6 +46,14 @@ def test_a_value_is_read_as_its_control_would(name: str, text: str, value: objec
     assert isinstance(found, type(value))
 
 
+@pytest.mark.parametrize(("said", "tau"), [({}, 0.95), ({"tau": "0.7"}, 0.7)])
+def test_the_preset_that_named_its_threshold_still_opens(said: dict[str, str], tau: float) -> None:
+    components = COMPONENTS | {"b.preset": gr.Radio(["AR", "MARS", "MARS exact"])}
+    for text in (said | {"b.preset": "MARS τ = 0.95"}, {"b.preset": "MARS τ = 0.95"} | said):
+        found = read(json.dumps(text), components)
+        assert (found.values, found.refused) == ({"b.preset": "MARS", "tau": tau}, [])
+
+
 @pytest.mark.parametrize(
     ("name", "text"),
     [
