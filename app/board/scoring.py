@@ -39,10 +39,7 @@ def _steps(identity: str, runner: Runner, plan: Plan, choices: Sequence[LaneChoi
     problems, date = plan.problems, datetime.now(UTC).isoformat(timespec="seconds")
     cards = [request.card(live.slider.threshold) for request in lane_request.requested(choices)]
     yield Step((messages.opening(identity, date, plan, problems, cards),))
-    for told in runner.ready(lane_request.checkpoint_names(choices), live):
-        yield Step((told,) if told else ())
-    if live.stopped:
-        yield NEVER_BEGAN
+    if not (yield from runner.prepared(choices, live)):
         return
     with ExitStack() as stack:
         requests = lane_request.with_checkpoints(choices, runner.models, stack)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from uuid import uuid4
@@ -154,6 +154,14 @@ class Runner:
             yield told
         for sentence in self._loaded(names, again=True, stopped=lambda: live.stopped):
             yield stream.state("loading", sentence) if sentence else None
+
+    def prepared(self, choices: Sequence[LaneChoice], live: LiveRun) -> Generator[Step, None, bool]:
+        """The steps of `ready` for these lanes; returns whether nobody has stopped the run meanwhile."""
+        for told in self.ready(lane_request.checkpoint_names(choices), live):
+            yield Step((told,) if told else ())
+        if live.stopped:
+            yield NEVER_BEGAN
+        return not live.stopped
 
     def _loaded(
         self, names: Iterable[str], again: bool = False, stopped: Callable[[], bool] = lambda: False

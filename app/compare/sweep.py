@@ -18,7 +18,7 @@ from app.compare.generation import passes
 from app.compare.lane import Lane
 from app.compare.lane_choice import LaneChoice
 from app.compare.lane_request import LaneRequest, comparable
-from app.compare.runner import NEVER_BEGAN, Runner
+from app.compare.runner import Runner
 from app.compare.starting import is_shared
 from app.scheduling import FEWEST_TOKENS, LiveRun
 from mars.decoders import BASELINE
@@ -75,10 +75,7 @@ def start(runner: Runner, session: str, question: Question, choices: Sequence[La
 def _steps(runner: Runner, question: Question, choices: Sequence[LaneChoice], live: LiveRun) -> Iterator[Step]:
     _, swept = lane_request.requested(choices)
     yield Step((SweepOpening(kind="open", title=swept.title, checkpoint=swept.choice.checkpoint),))
-    for told in runner.ready(lane_request.checkpoint_names(choices), live):
-        yield Step((told,) if told else ())
-    if live.stopped:
-        yield NEVER_BEGAN
+    if not (yield from runner.prepared(choices, live)):
         return
     with ExitStack() as stack:
         baseline, swept = lane_request.with_checkpoints(choices, runner.models, stack)
