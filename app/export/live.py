@@ -92,7 +92,8 @@ def _fetch(package: Package, kept: Mapping[str, Path]) -> None:
         with tarfile.open(archive) as packed:
             for name, path in kept.items():
                 content = packed.extractfile(f"package/dist/{name}")
-                assert content is not None  # noqa: S101  # the hash says that it is there
+                if content is None:
+                    raise ValueError(f"{asked} has no file dist/{name}")
                 path.parent.mkdir(parents=True, exist_ok=True)
                 whole = content.read()
                 path.write_bytes(zlib.compress(whole, 6) if path.suffix == ".z" else whole)
