@@ -18,9 +18,9 @@ from analysis.benchmarks.spec_bench import TASK as SPEC_BENCH
 from analysis.claims.judging import number, percent, points
 from analysis.runs import RunStore
 from analysis.stats.intervals import Interval
-from analysis.stats.pairs import paired_difference, speed_up, speed_up_of_means
+from analysis.stats.pairs import paired_difference, speed_up_of_means
 from analysis.stats.resampling import ratio_of_sums, tokens_per_forward
-from analysis.stats.turns import over_turns
+from analysis.stats.turns import time_gain
 from analysis.text_table import markdown
 from mars.decoders import BASELINE, EXACT, RELAXED, USUAL
 from mars.tasks import TASKS
@@ -54,6 +54,7 @@ def measured_part(
         _calibration(record),
         _default(record),
         _families(families, store),
+        _clock(_in_turns(own, store, baseline), store),
         _spec_bench(own, store, questions),
     ]
     if ifeval:
@@ -153,8 +154,15 @@ def default_of(store: RunStore, fingerprint: str, baseline: str | None) -> dict[
     """The threshold to begin with and its `stops`, as a record has them (mars/checkpoint/calibration.py).
 
     They are of the runs on all families with the same setting as AR's, those in turns at batch size 1 before others,
-    those on most problems before others; None if there are none.
+    those on most problems before others; None if there are none. Speeds of others are those of `_in_turns`.
     """
+    own = [entry for entry in store.entries if entry["model"]["fingerprint"] == fingerprint]
+    usual = {"score": "probability", "extra_proposal": False, "window": "fixed"}
+
+    def is_usual(entry: Entry) -> bool:
+        wanted = usual | {"block_size": entry["model"]["block_size"]}
+        same = all(entry["settings"].get(name, value) == value for name, value in wanted.items())
+        return same and entry["decoder"] == USUAL and entry["settings"]["threshold"] is not None
 
     def setting(entry: Entry) -> tuple[Any, ...]:
         names = ("timed", "group", "problems", "seed", "hardware", "dtype", "batch_size")
@@ -170,26 +178,23 @@ def default_of(store: RunStore, fingerprint: str, baseline: str | None) -> dict[
     }
     found: dict[tuple[Any, ...], list[Entry]] = {}
     for entry in able:
-        usual = {"score": "probability", "extra_proposal": False, "window": "fixed"}
-        usual |= {"block_size": entry["model"]["block_size"]}
-        same = all(entry["settings"].get(name, value) == value for name, value in usual.items())
-        own = entry["model"]["fingerprint"] == fingerprint and entry["decoder"] == USUAL
-        if own and same and entry["settings"]["threshold"] is not None and setting(entry) in plain:
+        if entry["model"]["fingerprint"] == fingerprint and is_usual(entry) and setting(entry) in plain:
             found.setdefault(setting(entry), []).append(entry)
     if not found:
         return None
     best = max(found, key=lambda key: (key[0], key[2], len(found[key])))
     ar = plain[best]
     base = store.rows(ar["id"])
+    speeds = {run["settings"]["threshold"]: speed for run, speed in _in_turns(own, store, baseline) if is_usual(run)}
     stops: list[dict[str, Any]] = []
     for run in sorted(found[best], key=lambda entry: -float(entry["settings"]["threshold"])):
         rows = store.rows(run["id"])
-        speed = (over_turns(rows, base) or speed_up(rows, base)) if run["timed"] else None
+        speed = time_gain(rows, base) if run["timed"] else speeds.get(run["settings"]["threshold"])
         stops.append(
             {
                 "threshold": run["settings"]["threshold"],
                 "points": _rounded(paired_difference(rows, base).score_interval()),
-                "tokens_per_forward": round(tokens_per_forward(rows).value, 3),
+                "tokens_per_forward": round(tokens_per_forward(rows).value, 4),
                 "speed": speed and _rounded(speed),
                 "n": len(rows),
             }
@@ -199,6 +204,42 @@ def default_of(store: RunStore, fingerprint: str, baseline: str | None) -> dict[
     start = (within or stops)[-1 if within else 0]
     told = {"threshold": start["threshold"], "score": "probability", "most_lost": MOST_LOST, "within": bool(within)}
     return {**told, "stops": stops, "baseline": ar["model"]["name"], **origin}
+
+
+def _in_turns(own: Sequence[Entry], store: RunStore, baseline: str | None) -> list[tuple[Entry, Interval]]:
+    """The runs in turns with AR of the baseline at batch size 1, those on most problems, and their speeds over it."""
+
+    def on_the_clock(entry: Entry) -> bool:
+        return bool(entry["timed"]) and entry["batch_size"] == 1 and list(entry["tasks"]) == list(TASKS)
+
+    def turns(entry: Entry) -> tuple[Any, ...]:
+        return entry["problems"], entry["group"]
+
+    able = [entry for entry in store.entries if on_the_clock(entry) and entry["model"]["fingerprint"] == baseline]
+    plain = {turns(entry): entry for entry in able if entry["decoder"] == BASELINE}
+    runs = [entry for entry in own if on_the_clock(entry) and turns(entry) in plain]
+    if not runs:
+        return []
+    most = max(map(turns, runs))
+    base = store.rows(plain[most]["id"])
+    chosen = sorted((entry for entry in runs if turns(entry) == most), key=_order)
+    return [(entry, time_gain(store.rows(entry["id"]), base)) for entry in chosen]
+
+
+def _clock(runs: Sequence[tuple[Entry, Interval]], store: RunStore) -> str:
+    """Tokens per forward and the speed over AR of runs in turns."""
+    if not runs:
+        return ""
+    first, own = runs[0][0], runs[0][0]["model"]["fingerprint"]
+    lines = [["decoder", "tokens per forward", "speed over AR"]]
+    for entry, speed in runs:
+        gain = tokens_per_forward(store.rows(entry["id"]))
+        lines.append([_label(entry, own), number(gain), f"{number(speed)} ×"])
+    words = (
+        f"{first['problems'] * len(first['tasks'])} held-out problems, {_where(first)}, in turns with AR; "
+        f"{_origin(first)}. 95 % intervals: over problems, of speeds over turns where there are enough."
+    )
+    return f"## On the clock\n\n{words}\n\n{markdown(lines, numbers=True)}"
 
 
 def _rounded(found: Interval) -> list[float]:
@@ -223,7 +264,7 @@ def _default(record: Mapping[str, Any]) -> str:
     words = (
         f"The page begins at τ = {found['threshold']:g}. {chosen}: paired differences to AR of {found['baseline']} on "
         f"the same n = {found['stops'][0]['n']:,} held-out problems of all families, seed {found['seed']} (95 %). "
-        f"{found['dtype']}, batch {found['batch_size']}; {_origin(found)}."
+        f"{found['dtype']}, batch {found['batch_size']}; {_origin(found)}. Speeds are at batch size 1 in turns."
     )
     return f"## Threshold to begin with\n\n{words}\n\n{markdown(lines, numbers=True)}"
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The pair of the page from nothing but its base: prompts, answers, AR SFT, the SFT's own answers, MARS from it, the score
-# `calibrated`, the measurements. Every step goes on where it was interrupted. About four hours on two CPU cores; on a GPU:
+# `calibrated`, the measurements. Every step goes on where it was interrupted. About four hours on two CPU cores; on a GPU, not tried yet:
 #   bash analysis/plans/pair.sh --sft-minutes 5 --mars-minutes 15 --anchors 640 --batch-size 64 --places 256
 # Options are those of `python -m mars.training pair`; OUT is the folder of the work. MEASURE=no leaves the measuring out.
 set -euo pipefail

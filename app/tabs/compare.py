@@ -353,7 +353,7 @@ def stop_words(value: object, start: Start) -> str:
     change = f"{abs(points):.1f} points {'lost' if points < 0 else 'gained'}"
     low, high = (-high, -low) if points < 0 else (low, high)
     speed = f"{stop.tokens_per_forward:.1f} tokens a pass" if stop.speed is None else f"{stop.speed[0]:.1f} × AR"
-    return f"{change} [{low:.1f}, {high:.1f}], {speed}, n = {stop.n:,}".replace("-", "−")
+    return f"{change} [{low:.1f}, {high:.1f}], n = {stop.n:,}; {speed}".replace("-", "−")
 
 
 def threshold_words(value: object) -> str:

@@ -86,6 +86,26 @@ def test_the_threshold_to_begin_with(fabricate: Any, right: tuple[float, ...], c
     assert default_of(fabricate.store(runs), "c" * 16, "b" * 16) is None
 
 
+def test_speeds_of_few_problems_stand_beside_points_of_many(fabricate: Any) -> None:
+    ar = {**fabricate.model("sft", "sft"), "fingerprint": "b" * 16}
+    own = {**fabricate.model("mars"), "fingerprint": "a" * 16}
+    many = {"tasks": tuple(TASKS), "problems": 40, "batch_size": 16}
+    timed = {"tasks": tuple(TASKS), "problems": 10, "batch_size": 1, "group": "pair/x"}
+    runs = [fabricate.run(ar, speed=100.0, **each) for each in (many, timed)]
+    for threshold, speed in ((0.99, 150.0), (0.9, 200.0)):
+        tried = {"threshold": threshold, "gain": 2.0, "speed": speed}
+        runs += [fabricate.run(own, "sliding_window", **tried, **each) for each in (many, timed)]
+    runs.append(fabricate.run(own, "self_speculative", layout="tree", gain=3.0, speed=250.0, **timed))
+    store = fabricate.store(runs)
+    found = default_of(store, "a" * 16, "b" * 16)
+    assert found is not None
+    assert [stop["n"] for stop in found["stops"]] == [40 * len(TASKS)] * 2
+    assert [stop["speed"][0] for stop in found["stops"]] == pytest.approx([1.5, 2.0], rel=0.1)
+    part = measured_part(RECORD, store, "a" * 16, "b" * 16, QUESTIONS, PROMPTS, lambda: checked)
+    clock = part[part.index("## On the clock") :]
+    assert [line.split(" | ")[0] for line in clock.splitlines()[6:]] == ["| τ = 0.99", "| τ = 0.9", "| exact, tree"]
+
+
 def test_each_section_is_of_the_record_and_the_runs(
     fabricate: Any, runs: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
