@@ -64,9 +64,8 @@ def decoder_table() -> str:
     return f'<script type="application/json" id="lens-decoders">{decoders.as_json()}</script>'
 
 
-@cache
 def page_script() -> str:
-    """The address of the page's own script, relative to the page."""
+    """The address of the page's own script as it is now, relative to the page: a decoder may have been added."""
     return f"{PAGE_PATH[1:]}?{hashlib.sha256(_page().encode()).hexdigest()[:16]}"
 
 

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 MOST_NAMED = 12
 LONGEST_NAMED = 60
-_READ = f"async () => {{ await {bundle.loaded()}; return [JSON.stringify(lens.compareParameters())]; }}"
 _CHANGED = "(...values) => { lens.address()?.settings.change(values); }"
 _COUNTED = "(count) => { lens.address()?.settings.give('lanes', count); }"
 _OLD_PRESET = f"MARS τ = {DEFAULT_THRESHOLD}"
@@ -148,8 +147,9 @@ def connect(page: gr.Blocks, masthead: gr.HTML, tab: Tab) -> None:
     gr.on(changes, None, list(parts.values()), None, js=_CHANGED, **QUIET)
     outputs = [masthead, tab.answer, *tab.form.sections, *parts.values()]
     deep_link = DeepLink(tab)
+    read_here = f"async () => {{ await {bundle.loaded()}; return [JSON.stringify(lens.compareParameters())]; }}"
     for event in (page.load, masthead.submit):
-        restored = event(deep_link.restore, masthead, outputs, js=_READ, show_progress_on=masthead, **QUIET)
+        restored = event(deep_link.restore, masthead, outputs, js=read_here, show_progress_on=masthead, **QUIET)
         tab.settle(tab.steer_after(restored))
 
 

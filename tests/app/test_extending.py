@@ -81,3 +81,6 @@ def test_the_page_in_a_browser_runs_it_and_steps_through_it(extended: str, visit
     assert tab.locator(".step-lane[data-lane=b] .lens-note").inner_text() == "mars · MARS, joint threshold"
     facts = tab.evaluate("JSON.parse(document.getElementById('lens-decoders').textContent).decoders.joint_window")
     assert (facts["title"], facts["family"]) == ("MARS, joint threshold", "masks")
+    # One script, whose address names this table: under another, the browser may keep that of an earlier page.
+    loaded = "performance.getEntriesByType('resource').filter(({ name }) => name.includes('lens.js')).length"
+    assert tab.evaluate(loaded) == 1
