@@ -178,6 +178,7 @@ def _add_pair(stages: Any) -> None:
     about = "folder of data and adapters; the same command goes on after an interruption"
     stage.add_argument("--output", required=True, help=about)
     stage.add_argument("--data", nargs="*", default=(), metavar="FILE", help="JSONL of more conversations for SFT")
+    stage.add_argument("--prompts", nargs="*", default=(), metavar="FILE", help="more prompts for MARS, as of distill")
     _add(
         stage,
         PairSettings(output=""),
@@ -186,6 +187,7 @@ def _add_pair(stages: Any) -> None:
         ("--self-prompts", int, "prompts that the model writes itself, for each stage"),
         ("--sft-minutes", float, "training of stage 1"),
         ("--mars-minutes", float, "training of stage 2"),
+        ("--sft-weight", float, "stage 2: weight of what keeps the text without masks"),
         ("--sft-rank", int, "rank of stage 1's LoRA"),
         ("--rank", int, "rank of stage 2's"),
         ("--masks", int, "masks of a group"),
@@ -265,7 +267,7 @@ def _run(options: argparse.Namespace, command: str) -> None:
 
         distill(load_checkpoint(checkpoint, dtype=dtype), wanted)
     elif stage == "pair":
-        pair = PairSettings(**{**values, "data": tuple(values["data"])})
+        pair = PairSettings(**{**values, **{name: tuple(values[name]) for name in ("data", "prompts")}})
         from mars.training.pair import train_pair
 
         train_pair(pair, command)

@@ -2,8 +2,8 @@
 
     sft.jsonl       problems with worked solutions, and conversations of the base that end and do not loop
     sft/            stage 1: a LoRA of plain SFT on them
-    prompts.jsonl   other problems; the answers to learn masks from are stage 1's own
-    mars.jsonl      what stage 1 answers to them and to prompts it writes itself, loops dropped
+    prompts.jsonl   other problems
+    mars.jsonl      what stage 1 answers to them, to prompts of files and to prompts it writes itself, loops dropped
     mars/           stage 2: masks and the real tokens, held to stage 1's distribution; one adapter with stage 1's
 
 Each step goes on where it was interrupted, and is left out if its result is there.
@@ -79,7 +79,10 @@ def train_pair(settings: PairSettings, command: str) -> Path:
     if not files["mars"].is_file():
         _write(files["prompts"], ({"prompt": one[0]["content"]} for one in _problems(settings, 1)))
         answers = DistillSettings(
-            output=str(files["answers"]), prompts=(str(files["prompts"]),), self_prompts=settings.self_prompts, **room
+            output=str(files["answers"]),
+            prompts=(str(files["prompts"]), *settings.prompts),
+            self_prompts=settings.self_prompts,
+            **room,
         )
         distill(load_checkpoint(sft.output), answers)
         _write(files["mars"], ({"messages": one} for one in _finished(files["answers"])))
@@ -88,6 +91,7 @@ def train_pair(settings: PairSettings, command: str) -> Path:
         data=(str(files["mars"]),),
         output=str(output / "mars"),
         masks=settings.masks,
+        sft_weight=settings.sft_weight,
         block_size=4,
         rank=settings.rank,
         anchors=settings.anchors,

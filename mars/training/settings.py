@@ -129,17 +129,21 @@ class PairSettings:
     """Settings of `pair`: an SFT adapter and a MARS adapter from it, in the folders `sft` and `mars` of `output`.
 
     `problems` are generated for each stage, `self_prompts` conversations the model asks for itself in each; `data` are
-    JSONL files of other conversations with known answers, for stage 1. `sft_minutes` and `mars_minutes` are the time of
-    training. Ranks are of the LoRA; the MARS adapter that is written has the sum of both.
+    JSONL files of other conversations with known answers, for stage 1, and `prompts` files of prompts, as `distill`
+    reads them, that stage 1 answers for stage 2. `sft_weight` is stage 2's weight of the text without masks.
+    `sft_minutes` and `mars_minutes` are the time of training. Ranks are of the LoRA; the MARS adapter that is written
+    has the sum of both.
     """
 
     output: str
     base: str = "smollm2-135m"
     data: tuple[str, ...] = ()
+    prompts: tuple[str, ...] = ()
     problems: int = 6000
     self_prompts: int = 3000
     sft_minutes: float = 30.0
     mars_minutes: float = 120.0
+    sft_weight: float = 4.0
     sft_rank: int = 8
     rank: int = 24
     masks: int = 5
@@ -153,7 +157,7 @@ class PairSettings:
         _at_least(self, 1, "problems", "sft_rank", "rank", "anchors", "batch_size", "places", "max_length")
         _at_least(self, 3, "masks")
         _at_least(self, 0, "self_prompts")
-        _positive(self, "sft_minutes", "mars_minutes")
+        _positive(self, "sft_minutes", "mars_minutes", "sft_weight")
         _check(self, f"between 0 and {2**18 - 1}", lambda value: 0 <= value < 2**18, "seed")
 
 
