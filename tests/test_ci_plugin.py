@@ -86,7 +86,7 @@ def test_files_with_slow_tests_are_not_the_last(tmp_path: Path) -> None:
     assert found == [("c", "s"), ("e", "p"), *(("b", one) for one in "zyx"), *(("d", one) for one in "zy"), ("a", "x")]
 
 
-def test_files_that_compile_the_same_run_in_one_process(tmp_path: Path) -> None:
+def test_files_that_compile_alike_share_a_process(tmp_path: Path) -> None:
     for name in ("mars/engine/test_a.py", "app/test_page.py", "mars/adapters/test_b.py"):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)

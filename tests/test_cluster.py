@@ -191,7 +191,7 @@ def test_a_replica_is_added_under_load(deploy: Callable[..., str]) -> None:
         assert [one.result() for one in reading] == [{(text, True)}] * 4
 
 
-def test_a_request_that_waits_on_a_replica_that_dies_gets_a_status(deploy: Callable[..., str]) -> None:
+def test_a_request_on_a_dying_replica_gets_status(deploy: Callable[..., str]) -> None:
     """500, or 200 if Ray asks the new replica; but no answer that breaks off, and none that never comes."""
     import ray
 
@@ -237,7 +237,7 @@ def sweep(plan: SweepPlan, folder: Path, bar: tqdm, cluster: Cluster | None) -> 
     return Sweep(turns=turns_of(plan), work=work, provenance=told, bar=bar, cluster=cluster).run()
 
 
-def test_a_sweep_that_loses_a_node_loses_no_problem(nodes: Any, tmp_path: Path) -> None:
+def test_a_sweep_losing_a_node_loses_no_problem(nodes: Any, tmp_path: Path) -> None:
     (tmp_path / "small.toml").write_text(PLAN)
     plan = read_plan(tmp_path / "small.toml")
     lost = nodes.add_node(num_cpus=2, object_store_memory=MEMORY)

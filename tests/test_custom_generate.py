@@ -89,9 +89,7 @@ def test_block_diffusion_is_refused(
             write(asked, one, decoder=decoder)
 
 
-def test_the_mask_is_found_and_the_block_size_is_that_of_the_training(
-    model: PreTrainedModel, one: dict[str, torch.Tensor]
-) -> None:
+def test_mask_and_block_size_are_the_trainings(model: PreTrainedModel, one: dict[str, torch.Tensor]) -> None:
     found = write(model, one, threshold=0.95, return_dict_in_generate=True)
     assert len(found.records[1].rows[0].proposals) == 4
     found = write(model, one, block_size=6, score="entropy", return_dict_in_generate=True)
@@ -100,7 +98,7 @@ def test_the_mask_is_found_and_the_block_size_is_that_of_the_training(
 
 
 @pytest.mark.parametrize("masked", [True, False])
-def test_a_row_padded_on_the_left_gets_what_it_gets_alone(
+def test_a_padded_row_gets_what_it_gets_alone(
     masked: bool, model: PreTrainedModel, batch: dict[str, torch.Tensor], tiny: Checkpoint
 ) -> None:
     inputs = batch if masked else {"input_ids": batch["input_ids"]}
@@ -133,7 +131,7 @@ def test_rows_without_an_end_need_no_padding(model: PreTrainedModel, batch: dict
         model.generation_config.pad_token_id = ends
 
 
-def test_sampling_is_decided_by_the_seed_or_by_torch(model: PreTrainedModel, one: dict[str, torch.Tensor]) -> None:
+def test_sampling_is_decided_by_seed_or_torch(model: PreTrainedModel, one: dict[str, torch.Tensor]) -> None:
     drawn = [write(model, one, do_sample=True, temperature=1.5, seed=seed).tolist() for seed in (1, 1, 2)]
     assert drawn[0] == drawn[1] != drawn[2]
     exact = write(model, one, do_sample=True, temperature=1.5, seed=1, decoder="self_speculative")
@@ -212,7 +210,7 @@ def test_what_cannot_be_done_is_one_sentence(
         write(model, one, **options)
 
 
-def test_what_only_the_model_s_config_asks_for_is_named(
+def test_what_only_the_models_config_asks_is_named(
     model: PreTrainedModel,
     one: dict[str, torch.Tensor],
     caplog: pytest.LogCaptureFixture,
@@ -254,7 +252,7 @@ def test_it_needs_trust(model: PreTrainedModel, one: dict[str, torch.Tensor], mo
         model.generate(**one, custom_generate=str(ROOT), trust_remote_code=False)
 
 
-def test_without_the_package_it_says_how_to_get_it(tmp_path: Path) -> None:
+def test_without_the_package_it_says_how(tmp_path: Path) -> None:
     code = (ROOT / "custom_generate" / "generate.py").read_text(encoding="utf-8")
     file = tmp_path / "generate.py"
     file.write_text(code, encoding="utf-8")

@@ -68,7 +68,7 @@ def test_it_says_what_it_cannot_do(decoder: ModuleType) -> None:
         decoding.DECODERS["joint_window"](ScriptedModel([[5]]), [[3]], DecodingSettings(score="entropy"))
 
 
-def test_the_command_line_helps_with_it_and_runs_it(
+def test_the_command_line_helps_and_runs_it(
     decoder: ModuleType, tiny_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit):

@@ -63,7 +63,7 @@ def test_no_import_goes_in_a_circle() -> None:
         ("mars.config", "from analysis.stats import intervals", True, False),
     ],
 )
-def test_an_import_that_runs_up_or_in_a_circle_is_found(module: str, line: str, up: bool, round_trip: bool) -> None:
+def test_an_import_up_or_circular_is_found(module: str, line: str, up: bool, round_trip: bool) -> None:
     graph = module_graph()
     graph[module] |= imported(line, modules())
     assert bool(upward(graph)) is up
@@ -74,7 +74,7 @@ def test_a_package_that_no_layer_names_is_found() -> None:
     assert upward({"app.attic.chest": set()}) == ["app.attic.chest is in no layer: name it in tests/import_graph.py"]
 
 
-def test_the_architecture_page_draws_the_graph_as_it_is() -> None:
+def test_the_architecture_page_draws_the_true_graph() -> None:
     assert written_in(PAGE.read_text(encoding="utf-8")) == drawn(module_graph()), (
         "draw it again: python -m tests.import_graph --write"
     )

@@ -36,7 +36,7 @@ def set_up(checkout: Path) -> tuple[list[str], str]:
     return (checkout / "asked").read_text().splitlines(), done.stderr
 
 
-def test_without_the_models_it_says_so_and_tries_again(checkout: Path) -> None:
+def test_without_the_models_it_tries_again(checkout: Path) -> None:
     asked, said = set_up(checkout)
     assert len(asked) == 2
     assert "--no-deps" in asked[1]

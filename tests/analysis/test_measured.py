@@ -36,7 +36,7 @@ def test_the_kept_tables_are_those_that_are_measured(folder: Path) -> None:
     pd.testing.assert_frame_equal(found("logic"), figures.measure(runs, families=("logic",)))
 
 
-def test_another_run_or_a_changed_one_makes_them_void(fabricate: Any, folder: Path) -> None:
+def test_another_or_changed_run_voids_them(fabricate: Any, folder: Path) -> None:
     assert read_measured(folder) is None
     write_measured(folder)
     assert read_measured(folder) is not None
@@ -50,7 +50,7 @@ def test_a_damaged_file_is_named(folder: Path) -> None:
         read_measured(folder)
 
 
-def test_a_store_with_a_broken_run_is_not_measured(folder: Path) -> None:
+def test_a_store_with_broken_runs_is_unmeasured(folder: Path) -> None:
     next(folder.glob("*.proposals.parquet")).write_bytes(b"no Parquet")
     with pytest.raises(ValueError, match="no Parquet"):
         write_measured(folder)
@@ -67,7 +67,7 @@ def test_rows_are_read_when_they_are_asked_for(folder: Path) -> None:
         opened.rows("gone")
 
 
-def test_the_shipped_tables_are_those_of_the_shipped_runs() -> None:
+def test_shipped_tables_are_of_the_shipped_runs() -> None:
     """If this fails: python -m analysis measured."""
     found = read_measured(SHIPPED)
     assert found is not None, "the runs have changed: python -m analysis measured"

@@ -14,12 +14,12 @@ from analysis import plotly_script
 ROOT = Path(__file__).parents[2]
 
 
-def test_it_is_the_version_that_the_python_package_writes_for() -> None:
+def test_it_is_the_python_packages_version() -> None:
     assert plotly_script.version() == get_plotlyjs_version()
     assert "MIT license" in plotly_script.script()[:200]
 
 
-def test_it_has_all_kinds_of_traces_that_we_draw() -> None:
+def test_it_has_all_traces_that_we_draw() -> None:
     kinds = {name.lower() for name in dir(go) if _is_trace(getattr(go, name))}
     drawn: set[str] = set()
     for file in [*(ROOT / "analysis").rglob("*.py"), *(ROOT / "app").rglob("*.py")]:

@@ -34,7 +34,7 @@ async def _controls(choice: LaneChoice) -> LaneControls:
         return LaneControls("b", choice, ["ar", "mars"], given("ar", "mars"))
 
 
-def test_the_page_offers_it_with_the_settings_that_it_reads(choice: LaneChoice) -> None:
+def test_the_page_offers_it_with_its_settings(choice: LaneChoice) -> None:
     lane = asyncio.run(_controls(choice))  # outside of an event loop, Gradio makes some of its own and leaves them open
     offered = lane.named["decoder"].choices  # type: ignore[attr-defined]
     assert ("MARS, joint threshold", "joint_window") in offered
@@ -45,7 +45,7 @@ def test_the_page_offers_it_with_the_settings_that_it_reads(choice: LaneChoice) 
     assert (request.title, request.card(0.9)["family"]) == ("MARS joint", "masks")
 
 
-def test_the_page_says_why_a_lane_cannot_write_with_it(choice: LaneChoice, make_checkpoint: Callable[..., Any]) -> None:
+def test_the_page_says_why_it_cannot_write(choice: LaneChoice, make_checkpoint: Callable[..., Any]) -> None:
     assert why_not(choice, make_checkpoint("mars", "So 54.")) is None
     found = why_not(choice, make_checkpoint("ar", "So 54.", masks=False))
     assert str(found).startswith("ar was not trained to fill masks, so “MARS, joint threshold” cannot use it.")
@@ -68,7 +68,7 @@ def extended(start_page: Callable[..., str], tmp_path: Path) -> str:
 
 
 @pytest.mark.browser
-def test_the_page_in_a_browser_runs_it_and_steps_through_it(extended: str, visit: Callable[..., Page]) -> None:
+def test_a_browser_runs_it_and_steps_through(extended: str, visit: Callable[..., Page]) -> None:
     tab = visit(extended, 1100)
     tab.click("#lane-b-decoder input")
     tab.click("[role=option]:has-text('MARS, joint threshold')")

@@ -82,12 +82,12 @@ def test_margin_is_the_lead_over_the_second() -> None:
     assert scores_of("margin") == pytest.approx([0.2, 0.7])
 
 
-def test_entropy_is_in_nats_and_takes_a_forbidden_token() -> None:
+def test_entropy_is_nats_and_takes_forbidden_tokens() -> None:
     expected = [-sum(p * math.log(p) for p in row if p) for row in PROBABILITIES[0].tolist()]
     assert scores_of("entropy") == pytest.approx(expected)
 
 
-def test_the_probability_of_a_draw_is_the_models_own() -> None:
+def test_a_draws_probability_is_the_models_own() -> None:
     """Whatever the temperature and top-p it was drawn with."""
     logits = PROBABILITIES.log().repeat(1, 50, 1)
     made = read_of(logits, temperature=3.0, top_p=0.9, seed=1)
@@ -102,18 +102,18 @@ def pick_of(logits: torch.Tensor, **options: float) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("name", ["margin", "entropy"])
-def test_margin_and_entropy_do_not_depend_on_the_draw(name: ScoreName) -> None:
+def test_margin_and_entropy_ignore_the_draw(name: ScoreName) -> None:
     assert scores_of(name, temperature=5.0, seed=3) == scores_of(name)
 
 
-def test_the_score_is_the_same_with_and_without_alternatives() -> None:
+def test_alternatives_do_not_change_the_score() -> None:
     logits = torch.randn(3, 7, 500, generator=torch.Generator().manual_seed(0)) * 3
     for name in SCORES:
         assert torch.equal(read_of(logits, name).scores_RW, read_of(logits, name, alternatives=3).scores_RW)
 
 
 @pytest.mark.parametrize("vocabulary", [4096, 4099, 6000])
-def test_the_kernel_for_wide_vocabularies_reads_what_pytorch_reads(vocabulary: int) -> None:
+def test_the_wide_vocabulary_kernel_reads_as_pytorch(vocabulary: int) -> None:
     torch.manual_seed(3)
     logits = 4 * torch.randn(3, 4, vocabulary)
     logits[..., 7] = -math.inf
@@ -146,7 +146,7 @@ def test_the_kernel_for_wide_vocabularies_reads_what_pytorch_reads(vocabulary: i
     assert read(logits, score="probability", **options).scores_RW.isnan().nonzero().tolist() == [[1, 2]]
 
 
-def test_scores_are_compared_as_a_reader_of_the_records_would() -> None:
+def test_scores_are_compared_as_records_show_them() -> None:
     """0.95 in float32 is below 0.95: the test in float32 would let pass what `score >= threshold` refuses."""
     below = torch.tensor([[0.95]])
     limits = thresholds([0.95], "probability", "cpu")
@@ -158,7 +158,7 @@ def test_a_score_equal_to_the_threshold_passes(name: ScoreName, expected: list[b
     assert passes(torch.tensor([[0.9, 0.5, 0.1]]), thresholds([0.5], name, "cpu"), name).tolist() == [expected]
 
 
-def test_the_accepted_prefix_ends_with_the_first_stop_token() -> None:
+def test_the_accepted_prefix_ends_with_a_stop() -> None:
     ids = [[2, 5, 5], [5, 2, 5], [5, 5, 2], [5, 5, 5], [7, 2, 5]]
     assert lengths([[1.0] * 3] * 5, ids, [0.0] * 5) == [1, 2, 3, 3, 2]
     assert lengths([[1.0] * 3] * 5, ids, [0.0] * 5, stops=(2, 7)) == [1, 2, 3, 3, 1]
@@ -249,7 +249,7 @@ def test_without_alternatives_every_list_is_empty() -> None:
     assert judged(read_of(PROBABILITIES.log())).alternatives == [[(), ()]]
 
 
-def test_there_are_no_more_alternatives_than_tokens_that_can_be_proposed() -> None:
+def test_alternatives_are_at_most_the_proposable_tokens() -> None:
     assert [len(pairs) for pairs in judged(read_of(PROBABILITIES.log(), alternatives=20)).alternatives[0]] == [3, 3]
 
 

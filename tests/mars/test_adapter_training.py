@@ -88,14 +88,14 @@ def test_masks_stay_within_their_answer() -> None:
                 assert anchor + 1 + count <= end - 1  # the last mask predicts the last token at the latest
 
 
-def test_a_batch_has_no_more_anchors_than_it_needs() -> None:
+def test_a_batch_has_only_the_anchors_needed() -> None:
     chat = Conversation(tuple(range(30)), ((6, 14), (20, 23)))  # 7 and 2 tokens that the first mask may predict
     batch = AnchorCollator(pad_id=0, masks=4, anchors=640, keep=0.7)([(0, chat), (1, chat)])
     assert batch["anchors"].shape == batch["counts"].shape == (2, 9)
     assert (batch["counts"] > 0).all()
 
 
-def test_the_loss_and_its_gradient_are_those_of_soft_cross_entropy() -> None:
+def test_loss_and_gradient_are_soft_cross_entropys() -> None:
     torch.manual_seed(0)
     hidden = torch.randn(7, 5, requires_grad=True)
     vocabulary, ids = torch.randn(11, 5), torch.stack([torch.randperm(11)[:4] for _ in range(7)])
@@ -188,7 +188,7 @@ def test_examples_are_counted_as_read(steps: int, examples: int) -> None:
     assert examples_seen(steps, 9 if steps in (6, 3) else 5, 9) == examples
 
 
-def test_training_leaves_the_base_alone_and_lowers_the_loss(model: AdapterModel) -> None:
+def test_training_keeps_the_base_and_lowers_loss(model: AdapterModel) -> None:
     torch.manual_seed(1)
     before = {name: value.clone() for name, value in model.named_parameters() if not value.requires_grad}
     batch = {
@@ -212,7 +212,7 @@ def test_training_leaves_the_base_alone_and_lowers_the_loss(model: AdapterModel)
     assert set(model.state_dict()) == {name for name, value in model.named_parameters() if value.requires_grad}
 
 
-def test_merged_mode_trains_one_embedding_and_the_real_tokens() -> None:
+def test_merged_mode_trains_one_embedding_and_real_tokens() -> None:
     model = AdapterModel(_llama(96), masks=3, rank=2, head=False, mode="merged")
     assert model.mask_embeddings.shape == (1, 32)
     before = torch.arange(4, 12)[None]
@@ -364,9 +364,7 @@ def test_calls_by_the_clock_read_on(
     assert not first & set(numbers)
 
 
-def test_merged_runs_record_their_loss_and_plain_sft_is_an_ar_checkpoint(
-    base_folder: Path, chats: Path, tmp_path: Path, one_thread: None
-) -> None:
+def test_merged_runs_record_loss_sft_is_ar(base_folder: Path, chats: Path, tmp_path: Path, one_thread: None) -> None:
     command = ["adapter", "--base", str(base_folder), "--data", str(chats), "--mode", "merged", "--no-head"]
     command += ["--rank", "2", "--batch-size", "2", "--anchors", "4", "--epochs", "0.6"]
     kinds = {"with": ["--masks", "3"], "without": ["--masks", "3", "--sft-weight", "0"], "plain": ["--masks", "0"]}
@@ -421,9 +419,7 @@ def test_the_script_of_the_ablations_trains_them_all(
     assert set(measured.values()) == {2}
 
 
-def test_a_run_by_the_clock_pauses_and_goes_on(
-    base_folder: Path, chats: Path, tmp_path: Path, one_thread: None
-) -> None:
+def test_a_timed_run_pauses_and_goes_on(base_folder: Path, chats: Path, tmp_path: Path, one_thread: None) -> None:
     output = tmp_path / "adapter"
     command = ["adapter", "--base", str(base_folder), "--data", str(chats), "--output", str(output), "--masks", "3"]
     command += ["--rank", "2", "--batch-size", "2", "--anchors", "4", "--save-steps", "1000", "--minutes", "0.0001"]

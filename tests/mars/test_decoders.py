@@ -26,7 +26,7 @@ def test_what_an_entry_names_is_there(info: DecoderInfo) -> None:
     assert {"temperature", "top_p", "seed"} <= set(info.settings)
 
 
-def test_the_tables_of_functions_are_those_of_the_entries() -> None:
+def test_tables_of_functions_are_the_entries() -> None:
     assert list(DECODERS) == list(TABLE)
     assert "max" not in DECODERS
     with pytest.raises(KeyError):
@@ -43,7 +43,7 @@ def test_a_wrong_entry_is_refused() -> None:
         replace(TABLE["jacobi"], settings=("width",))
 
 
-def test_without_a_continuation_a_draft_model_leaves_the_window_nothing_to_decide() -> None:
+def test_without_continuation_drafts_leave_the_window_nothing() -> None:
     info = TABLE["speculative"]
     assert info.deciding(continuation=True) == info.settings
     assert info.deciding(continuation=False)[:2] == ("draft_tokens", "continuation")

@@ -36,9 +36,7 @@ def test_prompts_are_read_from_files(prompts: Path, tmp_path: Path) -> None:
         list(requests(DistillSettings(output="o", prompts=(str(prompts),))))
 
 
-def test_answers_are_the_models_own_and_nothing_is_written_twice(
-    tiny: Checkpoint, prompts: Path, tmp_path: Path
-) -> None:
+def test_answers_are_the_models_own_once_each(tiny: Checkpoint, prompts: Path, tmp_path: Path) -> None:
     output = tmp_path / "out.jsonl"
     settings = DistillSettings(
         output=str(output), prompts=(f"{prompts}:question",), places=3, max_new_tokens=6, max_prompt_tokens=64

@@ -7,7 +7,7 @@ import gc
 from mars.garbage import gc_frozen
 
 
-def test_what_a_program_loads_at_first_is_never_collected() -> None:
+def test_what_is_loaded_first_is_never_collected() -> None:
     before = gc.get_freeze_count()
     with gc_frozen():
         assert not gc.isenabled()

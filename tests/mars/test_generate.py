@@ -214,7 +214,7 @@ def test_colours_change_with_every_pass_on_a_terminal() -> None:
     assert stream.getvalue() == f"{COLOURS[0]}one{RESET}{COLOURS[0]}three{RESET}"
 
 
-def test_verify_passes_are_painted_and_draft_passes_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_verify_passes_are_painted_drafts_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     class Letters:
         name = "letters"
 

@@ -49,14 +49,14 @@ def test_rows_count_the_passes_they_took_part_in() -> None:
     assert rows[0].tokens_per_second == 3.0
 
 
-def test_passes_that_leave_masks_count_and_those_of_others_do_not() -> None:
+def test_passes_that_leave_masks_count() -> None:
     tally = Tally.of(DENOISED)
     assert (tally.tokens, tally.passes, tally.tokens_per_forward) == (4, 3, 4 / 3)
     assert (tally.rows[0].passes, tally.rows[1].passes) == (2, 1)
     assert tally.acceptance_lengths == {2: 2}
 
 
-def test_a_batch_of_equal_rows_measures_what_one_row_does() -> None:
+def test_a_batch_of_equal_rows_measures_one() -> None:
     alone = Tally.of([record(0, "decode", 0.1, (0, 0, [5, 6], 2))])
     batch = Tally.of([record(0, "decode", 0.1, *((row, 0, [5, 6], 2) for row in range(8)))])
     assert alone.tokens_per_forward == batch.tokens_per_forward == 2.0

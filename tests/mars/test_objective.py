@@ -39,14 +39,14 @@ def batch(block_size: int, shift: int = 1) -> dict[str, Tensor]:
     return Collator(END, block_size, shift)(examples)
 
 
-def test_labels_are_shifted_and_the_padding_of_the_last_block_counts() -> None:
+def test_labels_are_shifted_and_last_padding_counts() -> None:
     made = Collator(END, 4)([_example((5, 6, 7, 8, 9), 2), _example((1, 2), 1)])
     assert made["input_ids"].tolist() == [[5, 6, 7, 8, 9, END, END, END], [1, 2, END, END, END, END, END, END]]
     x = IGNORED
     assert made["labels"].tolist() == [[x, x, 8, 9, END, END, END, x], [2, END, END, x, x, x, x, x]]
 
 
-def test_labels_without_a_shift_are_at_their_own_place() -> None:
+def test_labels_without_shift_keep_their_place() -> None:
     examples = [_example((5, 6, 7, 8, 9), 2), _example((1, 2), 1)]
     made = Collator(END, 4, shift=0)(examples)
     x = IGNORED
@@ -64,7 +64,7 @@ def test_clean_stream_equals_the_plain_model(model: Qwen2ForCausalLM, block_size
 
 
 @pytest.mark.parametrize("block_size", [1, 2, 4, 8])
-def test_noisy_block_equals_masks_appended_to_the_clean_prefix(model: Qwen2ForCausalLM, block_size: int) -> None:
+def test_a_noisy_block_equals_appended_masks(model: Qwen2ForCausalLM, block_size: int) -> None:
     made = batch(block_size)
     length = made["input_ids"].shape[1]
     stream, positions, mask = two_streams(**made, block_size=block_size, mask_token_id=MASK)
@@ -77,7 +77,7 @@ def test_noisy_block_equals_masks_appended_to_the_clean_prefix(model: Qwen2ForCa
             torch.testing.assert_close(noisy[row, first : first + block_size], plain, atol=1e-5, rtol=0)
 
 
-def test_every_response_token_of_the_noisy_stream_is_a_mask_and_no_prompt_token() -> None:
+def test_the_noisy_stream_masks_response_tokens_only() -> None:
     made = batch(4)
     stream, positions, _ = two_streams(**made, block_size=4, mask_token_id=MASK)
     assert stream[0, 16:].tolist() == [1, 2, 3, 4, 5, *[MASK] * 11]
@@ -156,7 +156,7 @@ def test_loss_of_block_diffusion_by_hand(model: Qwen2ForCausalLM, block_size: in
     assert losses.tokens.item() == (made["labels"] != IGNORED).sum().item()
 
 
-def test_any_number_of_a_blocks_response_tokens_is_masked_alike_often() -> None:
+def test_blocks_are_masked_evenly_often() -> None:
     torch.manual_seed(0)
     response = torch.tensor([[False, False, False, True, True, True, True, True, False, False, False, False]] * 8000)
     hidden, weights = hide(response, 4)

@@ -36,7 +36,7 @@ def test_counts_are_those_of_a_search(answers: list[Answer]) -> None:
 
 
 @given(answers=ANSWERS)
-def test_a_run_that_is_left_out_is_rare_or_says_what_a_shorter_one_says(answers: list[Answer]) -> None:
+def test_left_out_runs_are_rare_or_redundant(answers: list[Answer]) -> None:
     phrases = count_phrases((ids, first, len(ids)) for ids, first in answers)
     for ids, _ in answers:
         for run in {tuple(ids[place : place + 2]) for place in range(len(ids) - 2)} - phrases.behind.keys():

@@ -33,16 +33,14 @@ def test_a_limit_of_instructions_is_named(variable: str, monkeypatch: pytest.Mon
     assert bfloat16_units({"flags": "avx512_bf16 amx_bf16"}) == "AMX"
 
 
-def test_the_processor_is_named_with_its_cores_and_units() -> None:
+def test_the_processor_is_named_with_its_cores() -> None:
     name, cores, units = hardware("cpu").rsplit(", ", 2)
     assert name
     assert cores.endswith(" cores")
     assert units in ("AMX", "AVX512-BF16", "neither AMX nor AVX512-BF16")
 
 
-def test_copied_files_are_of_the_commit_that_the_environment_names(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_copied_files_are_of_the_environments_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MARS_COMMIT", "abc")
     assert commit() != "abc", "a repository knows better"
     monkeypatch.setattr(provenance, "__file__", str(tmp_path / "provenance.py"))

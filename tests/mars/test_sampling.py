@@ -123,7 +123,7 @@ ROWS = [
 ]
 
 
-def test_a_row_draws_the_same_alone_and_in_any_window() -> None:
+def test_a_row_draws_the_same_in_company() -> None:
     logits, positions = random_logits(4, 9, 300), torch.arange(9).expand(4, 9) + torch.tensor([[0], [3], [50], [7]])
     together = pick(logits, positions, sampling(*ROWS))
     for row, options in enumerate(ROWS):
@@ -142,7 +142,7 @@ def test_rows_can_be_kept_and_moved() -> None:
     )
 
 
-def test_greedy_rows_take_the_first_of_the_most_probable_tokens() -> None:
+def test_greedy_rows_take_the_first_best_token() -> None:
     logits = torch.tensor([[[0.0, 2.0, 2.0, 1.0]]]).repeat(2, 50, 1)
     positions = torch.arange(50).expand(2, 50)
     assert not sampling({}, {"top_p": 0.5}).active
@@ -162,7 +162,7 @@ def kept(logits: list[float], top_p: float, temperature: float = 1.0) -> list[in
     return left[0, 0].isfinite().nonzero().flatten().tolist()
 
 
-def test_the_nucleus_is_the_smallest_set_that_reaches_top_p() -> None:
+def test_the_nucleus_is_the_smallest_set_sufficing() -> None:
     logits = [math.log(weight) for weight in (0.125, 0.5, 0.0625, 0.25, 0.0625)]
     assert kept(logits, 0.45) == kept(logits, 0.5) == [1]
     assert kept(logits, 0.51) == kept(logits, 0.74) == [1, 3]
@@ -177,7 +177,7 @@ def test_of_equally_probable_tokens_the_lower_ids_stay() -> None:
     assert kept([0.0, 2.0, 0.0, 2.0], 0.3) == [1]
 
 
-def test_top_p_looks_at_the_distribution_at_that_temperature() -> None:
+def test_top_p_looks_at_the_heated_distribution() -> None:
     logits = [math.log(weight) for weight in (0.6, 0.3, 0.1)]
     assert (kept(logits, 0.7), kept(logits, 0.7, temperature=0.25)) == ([0, 1], [0])
 

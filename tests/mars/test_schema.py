@@ -29,7 +29,7 @@ class Tree(Strict):
     named: dict[int, bool] = field(default_factory=dict)
 
 
-def test_what_is_written_is_read_back_and_looks_like_no_tag() -> None:
+def test_what_is_written_is_read_back() -> None:
     tree = Tree(name="<oak>", leaves=(Leaf(share=1.0), Leaf(sign="-")), named={3: True})
     text = as_json(tree)
     assert "<" not in text
@@ -61,7 +61,7 @@ def test_what_is_written_is_read_back_and_looks_like_no_tag() -> None:
         ({"named": {"1": "yes"}}, "tree: named.1 must be true or false, got 'yes'"),
     ],
 )
-def test_the_sentence_says_where_what_is_allowed_and_what_was_there(change: dict[str, Any], sentence: str) -> None:
+def test_the_sentence_says_where_and_what_is_allowed(change: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ValueError) as caught:
         checked(Tree, {"name": "oak", **change}, "tree")
     assert str(caught.value) == sentence

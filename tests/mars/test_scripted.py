@@ -30,7 +30,7 @@ def test_it_recites_after_the_prompt_and_then_stops() -> None:
     assert logits.softmax(-1).amax(-1).tolist() == [[1.0] * 3]
 
 
-def test_the_script_is_told_row_position_and_masks_read() -> None:
+def test_the_script_knows_row_position_and_masks() -> None:
     asked = []
 
     def script(*question: int) -> tuple[int, float]:
@@ -44,7 +44,7 @@ def test_the_script_is_told_row_position_and_masks_read() -> None:
     assert (logits[..., MASK] == -torch.inf).all()
 
 
-def test_a_reader_is_told_the_tokens_and_the_masks_behind_them() -> None:
+def test_a_reader_is_told_tokens_and_masks() -> None:
     asked = []
 
     def reader(*question: object) -> tuple[int, float]:
@@ -63,7 +63,7 @@ def test_written_slots_replace_masks() -> None:
     assert best(rows.forward(window([[6, MASK]], [[2, 3]], 2))) == [[5, 6]]
 
 
-def test_branches_of_a_tree_read_only_their_own_path() -> None:
+def test_branches_of_a_tree_read_their_path() -> None:
     """A root, one draft, and a mask behind each: both masks stand at their own depth."""
     asked = []
 
@@ -79,7 +79,7 @@ def test_branches_of_a_tree_read_only_their_own_path() -> None:
     assert asked == [((9, 8, 7), 0), ((9, 8, 7, 6), 0), ((9, 8, 7), 1), ((9, 8, 7, 6), 1)]
 
 
-def test_a_tree_that_sees_two_branches_at_once_is_refused() -> None:
+def test_a_tree_across_branches_is_refused() -> None:
     sees = [[[True, False, False], [True, True, False], [True, True, True]]]
     with pytest.raises(ValueError, match=r"row 0 reads positions \[0, 1, 1\] at position 1"):
         ScriptedModel([[5]]).open(1, 9).forward(
@@ -107,13 +107,11 @@ def test_the_clock_counts_calls() -> None:
         ([[9]], [[1]], {"first": 1}, "the window reaches row 1 of 1"),
     ],
 )
-def test_it_refuses_what_a_real_model_would_let_pass(
-    ids: list, slots: list, options: dict[str, int], sentence: str
-) -> None:
+def test_it_refuses_what_real_models_let_pass(ids: list, slots: list, options: dict[str, int], sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
         ScriptedModel([[5]]).open(1, 9).forward(window(ids, slots, 1, **options))
 
 
-def test_a_probability_must_make_its_token_the_most_probable() -> None:
+def test_a_probability_must_make_its_token_likeliest() -> None:
     with pytest.raises(ValueError, match="a scripted probability must be"):
         ScriptedModel(lambda *_: (5, 0.01)).open(1, 9).forward(window([[9]], [[1]], 1))

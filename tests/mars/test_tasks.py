@@ -10,14 +10,14 @@ from mars.tasks.base import split_of, vary
 CHEAP = [name for name in TASKS if name != "python_functions"]
 
 
-def test_the_six_families_stand_for_the_papers_six_benchmarks() -> None:
+def test_six_families_stand_for_the_papers_benchmarks() -> None:
     assert list(TASKS) == [
         "word_problems", "python_functions", "instructions", "logic", "multiple_choice", "table_lookup",
     ]  # fmt: skip
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_each_family_has_at_least_eight_templates_and_uses_them_all(task: str) -> None:
+def test_each_family_uses_eight_templates_or_more(task: str) -> None:
     used = {Random(f"{task}/heldout/{seed}").choice(TASKS[task].templates) for seed in range(300)}
     assert len(TASKS[task].templates) >= 8
     assert used == set(TASKS[task].templates)
@@ -69,7 +69,7 @@ def test_partition_is_made_on_the_parameters(task: str) -> None:
     assert 0.05 < sum(shares) / len(shares) < 0.25
 
 
-def test_a_seed_gives_the_same_problem_on_any_machine() -> None:
+def test_a_seed_gives_one_problem_on_any_machine() -> None:
     problem = sample("word_problems", 6, "train")
     assert problem.prompt == (
         "Toulouse has three times as many sheep as Quito. Quito has three times as many sheep as Cairo. "

@@ -23,14 +23,14 @@ def test_pieces_are_whole_characters_and_add_up(text: str) -> None:
         assert all("\ufffd" not in part for part in parts)
 
 
-def test_an_incomplete_character_is_shown_at_the_end_only() -> None:
+def test_an_incomplete_character_is_shown_last_only() -> None:
     pieces = TextPieces(decode_bytes)
     assert [pieces.add(token) for token in b"a\xf0\x9f"] == ["a", "", ""]
     assert pieces.flush() == "\ufffd"
     assert pieces.flush() == ""
 
 
-def test_bytes_that_never_complete_do_not_wait_for_ever() -> None:
+def test_bytes_that_never_complete_wait_not_forever() -> None:
     pieces = TextPieces(decode_bytes)
     shown = "".join(pieces.add(0x80) for _ in range(8))
     assert shown.count("\ufffd") >= 4

@@ -25,7 +25,7 @@ def test_every_example_once_and_another_order_each_epoch() -> None:
     assert list(sampler) != first
 
 
-def test_batches_are_alike_in_length_and_neighbours_are_not() -> None:
+def test_batches_are_alike_in_length() -> None:
     order = list(MixedLengthBatches(LENGTHS, 4, seed=1))[: 4 * BATCHES_PER_BUCKET]
     batches = [[LENGTHS[index] for index in order[first : first + 4]] for first in range(0, len(order), 4)]
     spread = sum(max(batch) - min(batch) for batch in batches) / len(batches)
@@ -51,7 +51,7 @@ def test_every_parameter_moves(name: str, tiny_model: Qwen2ForCausalLM) -> None:
     assert all(not before[key].equal(value) for key, value in model.state_dict().items())
 
 
-def test_muon_takes_the_matrices_inside_the_layers_and_adamw_the_rest(tiny_model: Qwen2ForCausalLM) -> None:
+def test_muon_takes_matrices_and_adamw_the_rest(tiny_model: Qwen2ForCausalLM) -> None:
     optimizer = make_optimizer("muon", tiny_model, RATE, 0.1)
     assert isinstance(optimizer, MuonAdamW)
     muon, adamw = ({id(p) for p in group["params"]} for group in optimizer.param_groups)
@@ -61,7 +61,7 @@ def test_muon_takes_the_matrices_inside_the_layers_and_adamw_the_rest(tiny_model
     assert not muon & adamw
 
 
-def test_a_restored_state_goes_on_as_if_never_saved(tiny_model: Qwen2ForCausalLM) -> None:
+def test_a_restored_state_goes_on_unchanged(tiny_model: Qwen2ForCausalLM) -> None:
     whole, cut = Qwen2ForCausalLM(tiny_model.config), Qwen2ForCausalLM(tiny_model.config)
     cut.load_state_dict(whole.state_dict())
     first, second = (make_optimizer("muon", model, RATE, 0.0) for model in (whole, cut))

@@ -108,7 +108,7 @@ def test_block_diffusion_has_a_record_of_its_own(base: Path, chats: Path, tmp_pa
     assert AutoTokenizer.from_pretrained(tmp_path).mask_token == MASK_TOKEN
 
 
-def test_a_resumed_run_draws_the_noise_that_it_would_have_drawn(base: Path, chats: Path, tmp_path: Path) -> None:
+def test_a_resumed_run_draws_the_same_noise(base: Path, chats: Path, tmp_path: Path) -> None:
     shared = ["block-diffusion", "--checkpoint", str(base), "--data", str(chats), *SMALL, "--epochs", "2"]
     words = [*shared, "--save-steps", "6", "--output", str(tmp_path)]
     assert main(words) == 0
@@ -132,7 +132,7 @@ def killed_while_it_trains(words: list[str]) -> int:
     return main(words)
 
 
-def test_resume_after_a_kill_ends_where_an_uninterrupted_run_ends(base: Path, chats: Path, tmp_path: Path) -> None:
+def test_a_resumed_run_ends_as_uninterrupted(base: Path, chats: Path, tmp_path: Path) -> None:
     shared = ["mars", "--checkpoint", str(base), "--block-size", "4", "--data", str(chats), *SMALL]
     shared += ["--epochs", "3", "--save-steps", "10", "--optimizer", "muon"]
     whole, cut = tmp_path / "whole", tmp_path / "cut"
@@ -150,9 +150,7 @@ def test_resume_after_a_kill_ends_where_an_uninterrupted_run_ends(base: Path, ch
     assert all(expected[name].equal(found[name]) for name in expected)
 
 
-def test_a_small_model_from_scratch_takes_the_vocabulary_of_a_checkpoint(
-    base: Path, chats: Path, tmp_path: Path
-) -> None:
+def test_a_new_model_takes_a_checkpoints_vocabulary(base: Path, chats: Path, tmp_path: Path) -> None:
     size = ["--layers", "3", "--hidden-size", "64", "--tokenizer", str(base)]
     assert main(["sft", *size, "--output", str(tmp_path), "--data", str(chats), *SMALL]) == 0
     config = AutoConfig.from_pretrained(tmp_path)
@@ -285,7 +283,7 @@ def test_what_cannot_be_written_is_one_sentence(base: Path, chats: Path, tmp_pat
     assert "Not a directory" in capsys.readouterr().err.strip().splitlines()[-1]
 
 
-def test_a_mask_token_is_added_in_a_new_row_or_a_spare_one(base: Path) -> None:
+def test_a_mask_token_takes_new_or_spare_row(base: Path) -> None:
     tokenizer = AutoTokenizer.from_pretrained(base)
     model = AutoModelForCausalLM.from_pretrained(base)
     rows = model.get_input_embeddings().num_embeddings

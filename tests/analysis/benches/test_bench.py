@@ -71,7 +71,7 @@ def test_rotated() -> None:
     assert [rotated("abc", places) for places in range(4)] == [list("abc"), list("bca"), list("cab"), list("abc")]
 
 
-def test_prompts_are_cut_into_batches_for_those_that_need_them() -> None:
+def test_prompts_are_cut_into_batches_where_needed() -> None:
     sizes: list[tuple[int, int]] = []
 
     def decode(prompts: Prompts, places: int) -> Timed:

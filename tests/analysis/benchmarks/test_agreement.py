@@ -42,7 +42,7 @@ def test_exact_texts_agree_token_by_token(model: ReadingModel) -> None:
     assert found.holds(same_bits=False)
 
 
-def test_a_token_that_is_not_the_best_has_a_gap(model: ReadingModel) -> None:
+def test_a_token_below_the_best_has_a_gap(model: ReadingModel) -> None:
     expected = texts(model, BASELINE, SETTINGS, PROMPTS, 1)
     changed = [(5, *expected[0][1:]), *expected[1:]]
     found = Judge(model, PROMPTS, expected).agreement("exact", 1, changed, lossless=True)

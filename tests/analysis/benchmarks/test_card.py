@@ -86,7 +86,7 @@ def test_the_threshold_to_begin_with(fabricate: Any, right: tuple[float, ...], c
     assert default_of(fabricate.store(runs), "c" * 16, "b" * 16) is None
 
 
-def test_speeds_of_few_problems_stand_beside_points_of_many(fabricate: Any) -> None:
+def test_speeds_of_few_stand_beside_points_of_many(fabricate: Any) -> None:
     ar = {**fabricate.model("sft", "sft"), "fingerprint": "b" * 16}
     own = {**fabricate.model("mars"), "fingerprint": "a" * 16}
     many = {"tasks": tuple(TASKS), "problems": 40, "batch_size": 16}
@@ -106,9 +106,7 @@ def test_speeds_of_few_problems_stand_beside_points_of_many(fabricate: Any) -> N
     assert [line.split(" | ")[0] for line in clock.splitlines()[6:]] == ["| τ = 0.99", "| τ = 0.9", "| exact, tree"]
 
 
-def test_each_section_is_of_the_record_and_the_runs(
-    fabricate: Any, runs: list[Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sections_are_of_the_record_and_runs(fabricate: Any, runs: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "CURVE_ROWS", 2)
     part = measured_part(RECORD, fabricate.store(runs), "a" * 16, "b" * 16, QUESTIONS, PROMPTS, lambda: checked)
     lines = part.splitlines()
@@ -160,7 +158,7 @@ def test_without_runs_nothing_is_checked() -> None:
     assert measured_part(empty, RunStore(), "a" * 16, "b" * 16, QUESTIONS, PROMPTS, never) == ""
 
 
-def test_the_part_takes_the_place_of_the_one_before() -> None:
+def test_the_part_replaces_the_one_before() -> None:
     first = with_measured("# Card\n\nWords.\n", "one")
     assert first == f"# Card\n\nWords.\n\n{BEGIN}\n\none\n\n{END}\n"
     assert with_measured(first + "\nMore.\n", r"two \1") == first.replace("one", r"two \1") + "\nMore.\n"

@@ -110,7 +110,7 @@ def test_every_instruction_of_the_file_has_a_check(checkers: Checkers) -> None:
         checkers.followed(prompt(instruction_id_list=["sing"], kwargs=[{}]), "La.")
 
 
-def test_what_the_harness_would_draw_is_the_same_each_time(checkers: Checkers) -> None:
+def test_the_harness_draws_the_same_each_time(checkers: Checkers) -> None:
     """The file asks for a letter of "!" or "#" there, and the harness takes any letter instead."""
     drawn = [each for each in read_prompts(SHIPPED) if each.key in (1122, 1129)]
     text = "is it so? " * 9 + "abcdefgh" * 3
@@ -237,7 +237,7 @@ def test_bad_input_is_one_sentence(
     assert output.out == ""
 
 
-def test_prompts_of_a_task_need_no_file_and_a_task_without_prompts_does(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_task_without_prompts_needs_a_file(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["ifeval", "--checkpoint", "x", "--task", "own"]) == 2
     assert "task must be one of ifeval, verifiable without --prompts, got 'own'" in capsys.readouterr().err
     assert all((ROOT / path).is_file() for path in TASKS.values())

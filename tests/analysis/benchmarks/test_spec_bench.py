@@ -128,7 +128,7 @@ def test_bad_input_is_one_sentence(
     assert output.out == ""
 
 
-def test_a_source_that_is_no_folder_is_described_by_weights(tiny: Checkpoint, tiny_folder: Path) -> None:
+def test_a_source_without_folder_is_described_by_weights(tiny: Checkpoint, tiny_folder: Path) -> None:
     by_files, by_weights = (
         describe_loaded(ModelKey(checkpoint=source), tiny) for source in (str(tiny_folder), "smollm2-135m+adapter")
     )

@@ -67,7 +67,7 @@ def test_the_headline_names_who_falls_behind(find: Any, make: Any, ar: Any, mars
     assert "−10.0 [−" in finding.headline
 
 
-def test_one_token_mode_in_bfloat16_says_on_which_cpu(find: Any, one_token: Any) -> None:
+def test_one_token_mode_in_bfloat16_names_its_cpu(find: Any, one_token: Any) -> None:
     """A model writes other texts on another CPU, so that its accuracy is another there."""
     on = {"dtype": "bfloat16", "hardware": "Intel(R) Xeon(R) Processor, 2 cores, AMX"}
     [row, _] = find(1, [({**entry, **on}, rows) for entry, rows in one_token(0.9)]).comparisons
@@ -130,7 +130,7 @@ def test_sft_loss_compares_models_that_saw_equally_much(find: Any, make: Any, ma
     assert {run.model.examples for run in finding.runs} == {100}
 
 
-def test_adapters_of_a_real_model_are_compared_like_tiny_models(fabricate: Any, make: Any) -> None:
+def test_adapters_are_compared_like_tiny_models(fabricate: Any, make: Any) -> None:
     """Merged adapters that saw equally much, beside a shipped one that does not say; AR by twice as much plain SFT."""
     real = {"parameters": 140_000_000, "base": "b" * 16}
     base = {**fabricate.model("base", None, None, None), "fingerprint": "b" * 16, "parameters": 135_000_000}

@@ -11,9 +11,7 @@ from analysis.claims.evidence import GreedyRuns, by_turn, on_same_problems
 ROOT = Path(__file__).parents[3]
 
 
-def test_the_start_is_the_ar_model_of_the_same_size_that_has_most_runs(
-    fabricate: Any, make: Any, ar: Any, mars: Any, one_token: Any
-) -> None:
+def test_the_start_is_the_commonest_ar_model(fabricate: Any, make: Any, ar: Any, mars: Any, one_token: Any) -> None:
     small = {**ar(900, "small"), "parameters": 400}
     runs = GreedyRuns(fabricate.store([make(small), make(small, batch_size=1), *one_token(0.9)]))
     model = runs.models(lambda model: model.stage == "mars")[0]

@@ -85,7 +85,7 @@ def test_the_shipped_page_is_of_the_shipped_runs(shipped: tuple[Evidence, Any], 
     assert committed == to_markdown(found, evidence.published, Path("assets/runs"), (), real)
 
 
-def test_every_run_behind_a_verdict_is_of_its_studies(
+def test_runs_behind_a_verdict_are_of_its_studies(
     shipped: tuple[Evidence, dict[Claim, Finding]], real: dict[Claim, Finding]
 ) -> None:
     """By their plan, and by the commands that benchmark files name."""
@@ -96,7 +96,7 @@ def test_every_run_behind_a_verdict_is_of_its_studies(
             assert all(any(STUDIES[name].made(line) for name in studies) for line in finding.commands), claim.title
 
 
-def test_a_real_model_is_judged_beside_the_tiny_ones(fabricate: Any, make: Any, one_token: Any) -> None:
+def test_a_real_model_is_judged_beside_tiny_ones(fabricate: Any, make: Any, one_token: Any) -> None:
     """A gated adapter on its base: the same texts, so no second AR model is asked for; exact texts are compared."""
     base = {**fabricate.model("base", None, None, None), "parameters": 135_000_000, "fingerprint": "b" * 16}
     adapter = {**fabricate.model("adapter", "mars", 4, None), "parameters": 150_000_000, "base": "b" * 16}

@@ -108,7 +108,7 @@ def test_speculative(
     ("speeds", "verdict"),
     [((130, 120), ClaimVerdict.HOLDS), ((130, 90), ClaimVerdict.FAILS), ((130, None), ClaimVerdict.MISSING)],
 )
-def test_without_a_draft_model_masks_as_drafts_must_beat_copies(
+def test_without_a_draft_model_masks_must_beat_copies(
     find: Any, ar: Any, mars: Any, timed: Any, speeds: tuple[float, float | None], verdict: ClaimVerdict
 ) -> None:
     masked = mars(4)
@@ -156,7 +156,7 @@ def test_fair_baseline(fabricate: Any, tmp_path: Path, low: float, verdict: Clai
     assert row.measured["× our AR"].startswith("3.00×")
 
 
-def test_the_headline_says_which_figures_are_of_a_gpu(fabricate: Any, tmp_path: Path) -> None:
+def test_the_headline_says_which_figures_are_gpus(fabricate: Any, tmp_path: Path) -> None:
     (tmp_path / "bench-cpu.json").write_text(json.dumps(bench(1.5)))
     (tmp_path / "bench-gpu.json").write_text(json.dumps(bench(1.5, 16) | {"device": "cuda:0", "hardware": "NVIDIA X"}))
     headline = judge(read_evidence(fabricate.store([]), tmp_path))[CLAIMS[-1]].headline

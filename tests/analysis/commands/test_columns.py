@@ -15,9 +15,7 @@ from mars.checkpoint import Checkpoint
 CHECKPOINT = "assets/checkpoints/draft-ar"
 
 
-def test_the_file_has_a_time_for_each_width_and_where_it_was_measured(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_file_has_times_by_width_and_machine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "times.json"
     given = ["--columns", "1,2,4", "--context", "8", "--repeats", "1", "--output", str(file)]
     assert main(["columns", "--checkpoint", CHECKPOINT, *given]) == 0

@@ -152,7 +152,7 @@ def test_options_override_what_a_task_says(
     assert read_runs(tmp_path / "runs").rows(entry["id"])["tokens"].max() <= 5
 
 
-def test_a_decoder_that_knows_no_threshold_has_none_in_its_run(words: Callable[..., list[str]], tmp_path: Path) -> None:
+def test_a_decoder_without_threshold_has_none_stored(words: Callable[..., list[str]], tmp_path: Path) -> None:
     assert main(words("--decoder", "autoregressive", "--limit", "1")) == 0
     [entry] = read_runs(tmp_path / "runs").entries
     assert entry["settings"]["threshold"] is None

@@ -99,7 +99,7 @@ def test_again_removes_load_tests_of_this_machine(tmp_path: Path, monkeypatch: p
     assert {test.id for test in read_loads(tmp_path)[0]} == {theirs.id, other.id}
 
 
-def test_a_command_runs_in_a_shell_with_this_python() -> None:
+def test_a_command_runs_in_a_shell_with_python() -> None:
     code = f"import sys; sys.exit(sys.prefix != {sys.prefix!r})"
     reproduce._call(f"python -c {shlex.quote(code)} | cat")
     with pytest.raises(ValueError, match=r"this command ended with exit code 7: python -c"):
@@ -140,7 +140,7 @@ def test_the_runs_of_a_plan_are_made_again(
         ("real-kinds", "AMD EPYC, 2 cores, AVX512-BF16"),
     ],
 )
-def test_again_removes_the_runs_that_the_command_would_make(
+def test_again_removes_the_runs_to_be_made(
     name: str, hardware: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of benchmarks on the clock those of this kind of machine alone."""

@@ -34,7 +34,7 @@ def run(
 
 @pytest.mark.parametrize("decoder", [name for name in DECODERS if name in METHODS or name in IN_BATCHES])
 @pytest.mark.parametrize("end", [5, 6, 8, 13])
-def test_an_answer_ends_with_the_token_that_completes_it(decoder: str, end: int) -> None:
+def test_an_answer_ends_with_the_completing_token(decoder: str, end: int) -> None:
     [(number, answer)] = run(ScriptedModel([REPLY]), decoder, end=end, block_size=8)
     expected = REPLY[: REPLY.index(end) + 1]
     assert (number, list(answer.ids), answer.finish_reason) == (0, expected, "stop")
@@ -42,7 +42,7 @@ def test_an_answer_ends_with_the_token_that_completes_it(decoder: str, end: int)
     assert sum((place + 1) * times for place, times in enumerate(answer.acceptance_lengths)) == len(expected)
 
 
-def test_what_a_window_accepts_behind_the_end_is_not_counted() -> None:
+def test_tokens_accepted_behind_the_end_are_not_counted() -> None:
     [(_, answer)] = run(ScriptedModel([REPLY]), "sliding_window", block_size=8)
     assert answer.acceptance_lengths == (0, 0, 0, 1)
     assert answer.passes == 1
@@ -50,25 +50,25 @@ def test_what_a_window_accepts_behind_the_end_is_not_counted() -> None:
 
 @pytest.mark.parametrize("decoder", ["autoregressive", "sliding_window", "block_cached"])
 @pytest.mark.parametrize(("room", "reason", "tokens"), [(6, "length", 6), (30, "stop", 10)])
-def test_without_a_stop_string_the_model_or_the_room_ends_it(decoder: str, room: int, reason: str, tokens: int) -> None:
+def test_without_a_stop_string_model_or_room_ends(decoder: str, room: int, reason: str, tokens: int) -> None:
     [(_, answer)] = run(ScriptedModel([REPLY]), decoder, end=30, max_new_tokens=room)
     assert (list(answer.ids), answer.finish_reason) == (REPLY[:tokens], reason)
 
 
-def test_the_model_is_not_called_for_what_would_be_cut() -> None:
+def test_no_pass_computes_what_would_be_cut() -> None:
     model = ScriptedModel([REPLY])
     run(model, "autoregressive", end=6)
     assert len(model.calls) == 1 + 2  # the prompt, then two tokens
 
 
-def test_layout_auto_is_chosen_pass_by_pass_here_too() -> None:
+def test_layout_auto_is_chosen_pass_by_pass() -> None:
     [(_, answer)] = run(
         ScriptedModel([[5, 6, 7, 8] * 15]), "self_speculative", end=30, layout="auto", max_new_tokens=60
     )
     assert len(answer.acceptance_lengths) > 4, "more than the three drafts of masks: copies"
 
 
-def test_a_place_is_free_as_soon_as_an_answer_ends() -> None:
+def test_a_place_is_free_once_an_answer_ends() -> None:
     replies = [[5, 6, 7, 9, 9, 8], [8], [5, 8]]
     model = ScriptedModel(replies)
     done = run(model, "autoregressive", rows=3, places=2)
@@ -78,7 +78,7 @@ def test_a_place_is_free_as_soon_as_an_answer_ends() -> None:
 
 
 @pytest.mark.parametrize("decoder", ["autoregressive", "sliding_window", "block_cached", "speculative"])
-def test_seconds_of_all_answers_are_those_of_all_passes(decoder: str) -> None:
+def test_seconds_of_answers_are_those_of_passes(decoder: str) -> None:
     model = ScriptedModel([[5, 8], [5, 6, 7, 9, 10, 11, 8], [8]], seconds_per_pass=0.5)
     done = run(model, decoder, rows=3, places=2, threshold=None)
     assert sorted(number for number, _ in done) == [0, 1, 2]
@@ -86,7 +86,7 @@ def test_seconds_of_all_answers_are_those_of_all_passes(decoder: str) -> None:
     assert all(answer.seconds > 0 for _, answer in done)
 
 
-def test_a_batch_whose_decoder_waits_goes_on_until_all_are_complete() -> None:
+def test_a_waiting_batch_goes_on_until_complete() -> None:
     replies = [[8, 9, 9, 9, 9], [5, 6, 7, 9, 8], [5, 8]]
     done = dict(run(ScriptedModel(replies), "block_cached", rows=2, places=2, threshold=None))
     assert [list(done[number].ids) for number in (0, 1)] == [[8], [5, 6, 7, 9, 8]]
@@ -138,7 +138,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Answer]]:
     return of
 
 
-def test_seconds_are_shared_by_the_rows_of_a_pass(told: Callable[..., list[Answer]]) -> None:
+def test_rows_of_a_pass_share_its_seconds(told: Callable[..., list[Answer]]) -> None:
     first, second = told(
         [
             (1.0, record("prefill", 0.5, (0, 0, 0), (1, 0, 0))),
@@ -155,7 +155,7 @@ def test_seconds_are_shared_by_the_rows_of_a_pass(told: Callable[..., list[Answe
 
 
 @pytest.mark.parametrize(("phase", "passes"), [("draft", 1), ("commit", 1), ("denoise", 3)])
-def test_passes_that_accept_nothing_count_where_they_fill_a_block(
+def test_passes_without_tokens_count_where_they_fill_blocks(
     phase: Phase, passes: int, told: Callable[..., list[Answer]]
 ) -> None:
     records = [(1.0, record(phase, 1.0, (0, 0, 0), (1, 0, 0)))] * 2
@@ -163,7 +163,7 @@ def test_passes_that_accept_nothing_count_where_they_fill_a_block(
         assert (answer.passes, answer.acceptance_lengths) == (passes, (0, 1))
 
 
-def test_only_proposals_of_masks_that_were_not_accepted_are_kept(told: Callable[..., list[Answer]]) -> None:
+def test_only_rejected_proposals_of_masks_are_kept(told: Callable[..., list[Answer]]) -> None:
     records = [
         (1.0, record("verify", 1.0, (0, 0, 1), (1, 0, 1))),
         (1.0, record("verify", 1.0, (0, 1, 1), (1, 1, 2))),

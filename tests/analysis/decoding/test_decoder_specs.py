@@ -176,7 +176,7 @@ def test_thresholds() -> None:
         parse_threshold("")
 
 
-def test_what_reads_no_causal_model_does_not_meet_the_baseline() -> None:
+def test_decoders_without_causal_model_skip_the_baseline() -> None:
     assert "block_diffusion" not in {found.decoder for found in default_decoder_specs(0.95, masks=True, draft=True)}
     with pytest.raises(ValueError, match=r"block_diffusion@0\.9 needs a checkpoint of another kind than bd"):
         check_runnable([parsed("block_diffusion@0.9")], "bd", AR)

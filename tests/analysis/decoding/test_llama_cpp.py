@@ -50,7 +50,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return found
 
 
-def test_each_prompt_is_asked_alone_greedily_and_in_a_process_without_torch(file: Path) -> None:
+def test_prompts_are_asked_alone_greedily_and_without_torch(file: Path) -> None:
     baseline = LlamaCpp(file, threads=2, context=64, max_new_tokens=8)
     timed = baseline.timed([[3, 4], [5]])
     asked = [json.loads(line) for line in file.with_name("asked.jsonl").read_text(encoding="utf-8").splitlines()]

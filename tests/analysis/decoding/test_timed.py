@@ -73,7 +73,7 @@ def test_passes_that_count_are_decode_and_verify() -> None:
     assert timed.row_passes == 3
 
 
-def test_waiting_for_a_place_is_not_time_to_first_token() -> None:
+def test_waiting_for_a_place_is_no_ttft() -> None:
     """Row 1 is read from second 3 on, row 2, whose prompt is one token, from second 6 on."""
     time = FakeTime()
     passes: list[tuple[Phase, tuple[RowPass, ...]]] = [
@@ -135,7 +135,7 @@ def test_generate_has_no_records_but_steps(tiny_model: PreTrainedModel, monkeypa
     assert timed.row_passes == 5
 
 
-def test_a_device_without_a_queue_is_not_waited_for() -> None:
+def test_a_device_without_queue_is_not_awaited() -> None:
     assert Stopwatch.of(torch.device("cpu")).synchronize is None
     assert Stopwatch.of(torch.device("cuda")).synchronize is torch.cuda.synchronize
 

@@ -11,7 +11,7 @@ from analysis import figures
 from analysis.claims.evidence import GreedyRuns
 
 
-def test_speed_ups_are_over_the_autoregressive_run_of_the_same_turn(of: Any, table: pd.DataFrame) -> None:
+def test_speed_ups_are_over_ar_of_their_turn(of: Any, table: pd.DataFrame) -> None:
     for batch_size in (1, 4):
         row = of(table, "sliding_window", timed=True, batch_size=batch_size)
         assert row["speedup"] == pytest.approx(1.5)
@@ -21,7 +21,7 @@ def test_speed_ups_are_over_the_autoregressive_run_of_the_same_turn(of: Any, tab
     assert pd.isna(untimed["tokens_per_second"])
 
 
-def test_speed_ups_are_over_the_ar_baseline_else_over_the_same_weights(of: Any, fabricate: Any) -> None:
+def test_speed_ups_are_over_baseline_or_own_weights(of: Any, fabricate: Any) -> None:
     mars, timed = fabricate.model("mars-b8"), {"batch_size": 1, "group": "plan/group"}
     runs = [fabricate.run(model, **timed) for model in (fabricate.model("a-mars"), mars, fabricate.model("z-mars"))]
     runs.append(fabricate.run(mars, "sliding_window", threshold=0.9, **timed))
@@ -30,7 +30,7 @@ def test_speed_ups_are_over_the_ar_baseline_else_over_the_same_weights(of: Any, 
     assert of(figures.measure(fabricate.store([*runs, baseline])), "sliding_window")["ar_run"] == baseline[0]["id"]
 
 
-def test_the_ar_baseline_is_an_sft_model_on_the_same_problems(of: Any, fabricate: Any) -> None:
+def test_the_baseline_is_sft_on_the_same_problems(of: Any, fabricate: Any) -> None:
     mars = fabricate.model("mars-b8")
     runs = [
         fabricate.run(accuracy=0.5),
@@ -58,7 +58,7 @@ def test_the_ar_baseline_could_write_as_long(of: Any, fabricate: Any) -> None:
     assert pd.isna(of(table, "sliding_window")["same_text"]), "other weights"
 
 
-def test_the_ar_baseline_is_the_model_that_the_claims_compare_with(of: Any, fabricate: Any) -> None:
+def test_the_baseline_is_that_of_the_claims(of: Any, fabricate: Any) -> None:
     """Not the compute-matched one, although it has most runs; and not a sampled run."""
     start, mars = fabricate.model("plain", "sft", None, None), fabricate.model("mars-b8")
     double = {**fabricate.model("double", "sft", None, None), "examples": 2 * mars["examples"]}
@@ -76,7 +76,7 @@ def test_the_ar_baseline_is_the_model_that_the_claims_compare_with(of: Any, fabr
     assert greedy.compute_matched(model).fingerprint == double["fingerprint"]
 
 
-def test_a_timed_run_has_the_accuracy_of_the_many(of: Any, fabricate: Any) -> None:
+def test_timed_runs_take_their_accuracy_from_many(of: Any, fabricate: Any) -> None:
     mars = fabricate.model("mars-b8")
     timed = {"batch_size": 1, "group": "plan/group", "problems": 20}
     runs = [fabricate.run(problems=100), fabricate.run(**timed)]

@@ -29,7 +29,7 @@ def store(fabricate: Any) -> RunStore:
     return fabricate.store([*(run for each in runs for run in each), *timed(fabricate, 1, 500.0, length=256)])
 
 
-def test_a_line_is_of_runs_that_can_be_compared(store: RunStore) -> None:
+def test_a_line_is_of_comparable_runs(store: RunStore) -> None:
     points = figures.batches_points(store)
     assert points["batch_size"].tolist() == [1, 8, 32]
     assert points["speedup"].tolist() == pytest.approx([2.0, 1.2, 0.5])

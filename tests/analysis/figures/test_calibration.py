@@ -13,7 +13,7 @@ from analysis.runs import RunStore
 from analysis.stats.calibration import reliability
 
 
-def test_reliability_has_a_panel_for_each_depth_with_intervals(of: Any, store: RunStore, table: pd.DataFrame) -> None:
+def test_reliability_has_a_panel_for_each_depth(of: Any, store: RunStore, table: pd.DataFrame) -> None:
     figure = figures.reliability(store, table)
     assert [note.text for note in figure.layout.annotations] == ["depth 1", "depth 2", "depth 3"]
     exact = of(table, "self_speculative")

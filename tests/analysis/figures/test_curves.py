@@ -10,7 +10,7 @@ import pytest
 from analysis import figures
 
 
-def test_a_series_keeps_its_look_when_others_are_filtered(traces: Any, table: pd.DataFrame) -> None:
+def test_series_keep_their_look_when_filtered(traces: Any, table: pd.DataFrame) -> None:
     whole = traces(figures.frontier(table), "b4False · sliding_window")[0]
     alone = traces(figures.frontier(table[table["model.name"] == "b4False"]), "b4False · sliding_window")[0]
     assert (whole.line.color, whole.marker.symbol, whole.line.dash) == (

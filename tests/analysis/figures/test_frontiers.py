@@ -27,7 +27,7 @@ def test_frontier_joins_thresholds_and_shows_intervals_both_ways(of: Any, traces
         assert list(error.arrayminus) == [row[name] - row[f"{name}_low"] for row in rows]
 
 
-def test_frontier_beside_the_paper_has_the_band_of_ar(table: pd.DataFrame) -> None:
+def test_the_papers_frontier_has_the_band_of_ar(table: pd.DataFrame) -> None:
     figure = figures.frontier(table[(table["settings.threshold"] == 0.5) | (table["source"] == "published")])
     band, line = figure.layout.shapes
     low, high = wilson_interval(72, 80)
@@ -36,7 +36,7 @@ def test_frontier_beside_the_paper_has_the_band_of_ar(table: pd.DataFrame) -> No
     assert line.line.color == NEUTRAL
 
 
-def test_frontier_against_seconds_has_a_panel_for_each_batch_size(traces: Any, table: pd.DataFrame) -> None:
+def test_frontiers_against_seconds_have_panels_by_batch(traces: Any, table: pd.DataFrame) -> None:
     figure = figures.frontier(table[table["source"] == "measured"], against="speedup")
     assert [note.text for note in figure.layout.annotations] == ["batch size 1", "batch size 4"]
     assert {axis for trace in traces(figure, "sliding_window") for axis in [trace.xaxis]} == {"x", "x2"}
@@ -67,7 +67,7 @@ def test_where_nobody_judged_up_is_agreement(fabricate: Any) -> None:
     assert sorted(y for trace in figure.data if trace.hoverinfo != "skip" for y in trace.y) == [0.75, 1.0]
 
 
-def test_families_have_a_panel_each_with_the_line_of_ar(of: Any, store: RunStore, by_family: pd.DataFrame) -> None:
+def test_each_family_has_a_panel_with_ar(of: Any, store: RunStore, by_family: pd.DataFrame) -> None:
     figure = figures.families(by_family)
     assert [note.text for note in figure.layout.annotations] == ["logic", "word_problems"]
     assert [shape.y0 for shape in figure.layout.shapes] == [0, 0]

@@ -9,7 +9,7 @@ from analysis import figures
 from analysis.figures.operating_points import judged
 
 
-def test_equal_accuracy_takes_the_fastest_setting_that_surely_qualifies(table: pd.DataFrame) -> None:
+def test_equal_accuracy_takes_the_fastest_sure_setting(table: pd.DataFrame) -> None:
     points = figures.equal_accuracy_points(table, points=10)
     sliding = points[points["series"] == "mars-b8 · sliding_window"].iloc[0]
     assert sliding["qualifies"]
@@ -28,13 +28,13 @@ def test_equal_accuracy_says_when_nothing_qualifies(table: pd.DataFrame) -> None
     assert figure.layout.annotations[0].text.replace("<br>", " ").startswith("No setting of the selection surely loses")
 
 
-def test_equal_accuracy_against_seconds_has_a_bar_for_each_batch_size(table: pd.DataFrame) -> None:
+def test_equal_accuracy_has_bars_by_batch_size(table: pd.DataFrame) -> None:
     figure = figures.equal_accuracy(table, points=15, against="speedup")
     assert [trace.name for trace in figure.data] == ["batch size 1", "batch size 4"]
     assert len({trace.marker.pattern.shape for trace in figure.data}) == 2
 
 
-def test_an_exact_decoder_with_ars_text_needs_no_test(table: pd.DataFrame) -> None:
+def test_exact_decoders_with_ars_text_need_no_test(table: pd.DataFrame) -> None:
     exact = table["decoder"] == "self_speculative"
     found = judged(table.assign(same_text=table["same_text"].where(~exact, 1.0)), points=0.1)
     assert set(found.loc[found["sure"], "decoder"]) <= {"self_speculative", "autoregressive"}

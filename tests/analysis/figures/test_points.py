@@ -30,7 +30,7 @@ def test_values_that_differ_by_rounding_alone_are_one(fabricate: Any) -> None:
     assert set(figures.measure(fabricate.store(runs))["speedup"]) == {1.0}
 
 
-def test_texts_are_compared_with_those_of_the_same_weights_or_of_an_adapters_base(fabricate: Any) -> None:
+def test_texts_are_compared_on_own_weights_or_base(fabricate: Any) -> None:
     place = {"batch_size": 4, "group": "plan/decoders"}
     base = fabricate.model("base", stage="ar")
     adapted = fabricate.model("adapted") | {"base": base["fingerprint"]}
@@ -41,7 +41,7 @@ def test_texts_are_compared_with_those_of_the_same_weights_or_of_an_adapters_bas
     assert table["same_text"].notna().to_dict() == {"base": True, "adapted": True, "other": False}
 
 
-def test_published_rows_have_no_intervals_and_are_called_published(table: pd.DataFrame) -> None:
+def test_published_rows_are_named_and_without_intervals(table: pd.DataFrame) -> None:
     theirs = table[table["source"] == "published"]
     assert len(theirs) > 50
     assert theirs[["accuracy_low", "tokens_per_forward_low", "speedup_low", "ar_accuracy"]].isna().all(axis=None)
@@ -53,7 +53,7 @@ def test_published_rows_have_no_intervals_and_are_called_published(table: pd.Dat
     assert (sweep.groupby("series")["settings.block_size"].nunique() == 1).all()
 
 
-def test_a_published_threshold_of_one_is_one_token_mode(table: pd.DataFrame) -> None:
+def test_a_published_threshold_of_one_is_one_token(table: pd.DataFrame) -> None:
     theirs = table[(table["source"] == "published") & (table["settings.threshold"] == 1)]
     assert len(theirs)
     assert theirs["threshold"].isna().all()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from analysis.figures.style import BASELINE, Look
 
 
-def test_looks_differ_in_shape_as_well_as_in_colour() -> None:
+def test_looks_differ_in_shape_and_colour() -> None:
     looks = [Look.number(index) for index in range(30)]
     assert len({(look.colour, look.symbol) for look in looks}) == 30
     assert len({(look.colour, look.dash) for look in looks}) == 30

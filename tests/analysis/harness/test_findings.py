@@ -62,7 +62,7 @@ def test_each_answer_is_a_row(values: tuple[Any, Any]) -> None:
 
 
 @pytest.mark.parametrize("values", [(0.5, 1.0), ((0.1, 2), (0.3, 2)), ([True, False], [True])])
-def test_a_metric_that_does_not_say_what_is_right_is_not_stored(values: tuple[Any, Any]) -> None:
+def test_a_metric_without_right_answers_is_not_stored(values: tuple[Any, Any]) -> None:
     finding = found(plan(), results(*values), journal(2))
     assert (finding.correct, finding.accuracy) == (None, None)
     assert finding.score == 0.25, "as the harness sums it up"

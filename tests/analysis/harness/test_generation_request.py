@@ -49,7 +49,7 @@ def test_drawing(kwargs: dict[str, Any], temperature: float, top_p: float) -> No
     assert (settings.block_size, settings.threshold, settings.seed) == (4, 0.7, 3), "the rest is ours"
 
 
-def test_what_a_task_asked_is_left_as_it_was() -> None:
+def test_what_a_task_asked_is_unchanged() -> None:
     kwargs = {"until": ["Q:"], "max_gen_toks": 3, "num_beams": 1}
     read_request(kwargs, BASE, "<end>")
     assert kwargs == {"until": ["Q:"], "max_gen_toks": 3, "num_beams": 1}

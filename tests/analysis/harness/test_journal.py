@@ -9,7 +9,7 @@ import pytest
 from analysis.harness.journal import Journal
 
 
-def test_a_second_run_has_what_the_first_one_got(tmp_path: Path) -> None:
+def test_a_second_run_has_the_firsts_answers(tmp_path: Path) -> None:
     path = tmp_path / "new" / "journal.jsonl"
     first = Journal(path)
     first.add("a", {"text": "é\n\u2028", "tokens": 3})

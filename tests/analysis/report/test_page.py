@@ -99,7 +99,7 @@ def written(report: Path) -> str:
     return text
 
 
-def test_every_figure_has_its_place_its_data_and_its_numbers(report: Path, written: str, shown: list[Section]) -> None:
+def test_every_figure_has_place_data_and_numbers(report: Path, written: str, shown: list[Section]) -> None:
     assert 5 < len(shown) <= 10
     assert [section.name for section in shown if "Measured with " in section.caption] == ["batches"]
     chapters = list(dict.fromkeys(section.chapter for section in shown))
@@ -123,7 +123,7 @@ def test_numbers_are_the_very_ones_that_are_drawn(report: Path, shown: list[Sect
         assert list(trace.error_y.array) == pytest.approx(list(rows["points_high"] - rows["points"]))
 
 
-def test_figures_of_small_models_have_no_benchmarks_and_short_names(shown: list[Section]) -> None:
+def test_figures_of_small_models_have_short_names(shown: list[Section]) -> None:
     found = {section.name: section for section in shown}
     for name in ("frontier", "equal-accuracy-speed"):
         assert (found[name].points["tasks"].map(len) > 1).all()
@@ -131,7 +131,7 @@ def test_figures_of_small_models_have_no_benchmarks_and_short_names(shown: list[
     assert "Qwen2.5-0.5B-Instruct, B = 4" in {trace.name for trace in found["published"].figure.data}
 
 
-def test_numbers_leave_out_what_is_no_number_and_join_lists() -> None:
+def test_numbers_drop_nonsense_and_join_lists() -> None:
     points = pd.DataFrame({"id": ["a"], "tasks": [("x", "y")], "hover": ["<b>"], "rank": [1], "low": [None], "n": [3]})
     assert pd.read_csv(io.StringIO(to_csv(points))).to_dict("records") == [{"id": "a", "tasks": "x; y", "n": 3}]
 
@@ -148,7 +148,7 @@ def test_the_page_names_no_other_host(written: str) -> None:
     assert "default-src 'none'" in written
 
 
-def test_what_was_left_out_and_where_runs_are_from_is_said(written: str) -> None:
+def test_left_out_runs_and_sources_are_said(written: str) -> None:
     assert html.escape(SKIPPED) in written
     for words in ("python -m analysis sweep …", "a machine, 2 cores", "plan/decoders", "17 runs of 2 models"):
         assert words in written

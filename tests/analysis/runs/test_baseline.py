@@ -17,14 +17,14 @@ def models(fabricate: Any, *runs: tuple[dict[str, Any], dict[str, Any]]) -> ArMo
     return ArModels([fabricate.run(model, **options)[0] for model, options in runs])
 
 
-def test_the_one_with_most_runs_then_the_one_that_saw_most(fabricate: Any) -> None:
+def test_most_runs_decide_then_most_conversations(fabricate: Any) -> None:
     few, many, more = (ar(fabricate, name, examples=seen) for name, seen in (("c", 50), ("b", 60), ("a", 70)))
     once = [(model, {}) for model in (few, many, more)]
     assert models(fabricate, *once).baseline_of(MODEL) == more["fingerprint"]
     assert models(fabricate, *once, (few, {"batch_size": 1})).baseline_of(MODEL) == few["fingerprint"]
 
 
-def test_one_of_twice_the_conversations_is_the_compute_matched_one_unless_it_is_alone(fabricate: Any) -> None:
+def test_twice_the_conversations_is_the_compute_match(fabricate: Any) -> None:
     start, double = ar(fabricate, "start", examples=900), ar(fabricate, "double", examples=200)
     both = models(fabricate, (start, {}), (double, {}), (double, {"batch_size": 1}))
     assert both.baseline_of(MODEL) == start["fingerprint"]
@@ -34,7 +34,7 @@ def test_one_of_twice_the_conversations_is_the_compute_matched_one_unless_it_is_
     assert both.compute_matched({**MODEL, "examples": None}) is None
 
 
-def test_only_greedy_one_token_runs_of_ar_models_of_its_size_count(fabricate: Any) -> None:
+def test_only_greedy_one_token_ar_runs_count(fabricate: Any) -> None:
     small, sampled, wide = (ar(fabricate, name) for name in ("small", "drawn", "wide"))
     found = models(
         fabricate,
@@ -49,12 +49,12 @@ def test_only_greedy_one_token_runs_of_ar_models_of_its_size_count(fabricate: An
     assert one_token.baseline_of(MODEL) == wide["fingerprint"]
 
 
-def test_a_model_without_a_record_was_not_trained_to_fill_masks(fabricate: Any) -> None:
+def test_a_model_without_record_fills_no_masks(fabricate: Any) -> None:
     base = fabricate.model("base", None, None, None)
     assert models(fabricate, (base, {})).baseline_of(MODEL) == base["fingerprint"]
 
 
-def test_an_adapter_has_the_ar_adapter_of_its_command(fabricate: Any) -> None:
+def test_an_adapter_has_its_commands_ar_adapter(fabricate: Any) -> None:
     base = fabricate.model("base", None, None, None)
     on_base = {"base": base["fingerprint"]}
     sft, mars, alone = ar(fabricate, "sft", **on_base), *({**fabricate.model(n), **on_base} for n in ("mars", "alone"))

@@ -191,7 +191,7 @@ def test_an_entry_that_is_none(put: Any, change_entries: Any, only_problem: Any,
     assert only_problem(tmp_path).endswith("runs[1] must be an object, got int")
 
 
-def test_of_two_runs_with_one_id_neither_is_believed(put: Any, change_entries: Any, tmp_path: Path) -> None:
+def test_neither_of_two_equal_ids_is_believed(put: Any, change_entries: Any, tmp_path: Path) -> None:
     put(tmp_path, "good")
     change_entries(put(tmp_path, "bad"), lambda data: data["runs"].append(data["runs"][0]))
     store = read_runs(tmp_path)

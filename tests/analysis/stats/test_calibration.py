@@ -43,7 +43,7 @@ def test_a_fit_finds_how_often_masks_are_right(pairs: list[tuple[float, float]],
     assert expected_error(found.after) < 0.03 < expected_error(found.before)
 
 
-def test_a_fit_needs_prompts_and_a_score_that_tells() -> None:
+def test_a_fit_needs_prompts_and_telling_scores() -> None:
     whole = drawn([(1.0, 0.0)])
     with pytest.raises(ValueError, match=f"at least {FOLDS} prompts"):
         fit(whole[whole["prompt"] < FOLDS - 1])

@@ -43,7 +43,7 @@ def test_bad_input(successes: int, trials: int, words: str) -> None:
         wilson_interval(successes, trials)
 
 
-def test_estimate_is_the_median_with_an_interval_inside_what_was_measured() -> None:
+def test_estimates_are_medians_with_intervals_inside_measurements() -> None:
     estimate = Estimate.of([3.0, 1.0, 2.0, 5.0, 4.0])
     assert estimate.median == 3.0
     assert 1.0 <= estimate.low < 3.0 < estimate.high <= 5.0

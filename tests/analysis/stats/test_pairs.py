@@ -54,7 +54,7 @@ def test_other_problems_are_refused() -> None:
         paired_difference(rows([]), rows([]))
 
 
-def test_without_discordant_pairs_the_bootstrap_is_sure_and_the_score_interval_is_not() -> None:
+def test_without_discordant_pairs_score_intervals_stay_wide() -> None:
     run = rows([1] * 50)
     found = paired_difference(run, run)
     assert (contrast([(1, run), (-1, run)]), found.p_value) == (Interval(0, 0, 0), 1.0)
@@ -100,7 +100,7 @@ def test_test_and_bound_of_the_loss_agree() -> None:
 
 
 @pytest.mark.parametrize(("gain", "loss", "n"), [(0.02, 0.04, 200), (0.0, 0.01, 300), (0.1, 0.1, 40)])
-def test_the_loss_is_under_its_bound_as_often_as_said(gain: float, loss: float, n: int) -> None:
+def test_losses_stay_under_bounds_as_often_as_said(gain: float, loss: float, n: int) -> None:
     chance, trials = np.random.default_rng(11), 2000
     counts = chance.multinomial(n, [gain, loss, 1 - gain - loss], trials)
     kinds, times = np.unique(counts[:, :2], axis=0, return_counts=True)

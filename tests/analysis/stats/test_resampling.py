@@ -56,7 +56,7 @@ def test_agrees_with_scipy() -> None:
     assert (ours.low, ours.high) == pytest.approx((theirs.low, theirs.high), abs=0.1 * half)
 
 
-def test_covers_the_truth_about_as_often_as_it_says() -> None:
+def test_intervals_cover_as_often_as_they_say() -> None:
     chance, hits, trials = np.random.default_rng(5), 0, 200
     for _ in range(trials):
         passes = chance.integers(5, 25, 60)
@@ -71,7 +71,7 @@ def test_families_keep_their_sizes() -> None:
     assert (drawn == [7, 3, 307]).all()
 
 
-def test_same_problems_same_resamples_whatever_the_order_or_the_numbers() -> None:
+def test_same_problems_same_resamples_in_any_order() -> None:
     frame = rows([5, 9, 2, 7], [1, 2, 3, 4])
     values = np.arange(4.0)[:, None]
     assert (resampled_sums(frame, values) == resampled_sums(frame, values)).all()
@@ -79,7 +79,7 @@ def test_same_problems_same_resamples_whatever_the_order_or_the_numbers() -> Non
     assert tokens_per_forward(shuffled) == tokens_per_forward(frame)
 
 
-def test_a_single_problem_has_an_interval_of_no_width() -> None:
+def test_a_single_problem_has_no_interval_width() -> None:
     found = tokens_per_forward(rows([12], [4]))
     assert (found.low, found.value, found.high) == (3.0, 3.0, 3.0)
     assert accuracy(rows([12], [4])).low < 0.21, "but its accuracy is hardly known"

@@ -34,7 +34,7 @@ def test_the_interval_holds_the_machine() -> None:
     assert rough.high - rough.low > 2 * (by_problems.high - by_problems.low)
 
 
-def test_an_interval_is_right_as_often_as_it_says() -> None:
+def test_intervals_are_right_as_often_as_said() -> None:
     found = [over_turns(_rows(seed, 150.0, machine=0.1), _rows(seed + 500, 100.0, machine=0.1)) for seed in range(100)]
     right = sum(each is not None and each.low <= 1.5 <= each.high for each in found)
     assert 90 <= right <= 99

@@ -147,7 +147,7 @@ def test_what_cannot_run(decoder: str, more: dict[str, Any], words: str, plain_f
         jobs(group(plain_folder, decoder, **{**drafts, **({"checkpoints": (str(plain_folder),)} | more)}))
 
 
-def test_block_diffusion_and_its_checkpoints_are_for_each_other(
+def test_block_diffusion_needs_its_own_checkpoints(
     tiny_folder: Path, plain_folder: Path, monkeypatch: pytest.MonkeyPatch, add_decoder: Callable[..., None]
 ) -> None:
     described = {**describe(str(tiny_folder)), "stage": "block_diffusion"}

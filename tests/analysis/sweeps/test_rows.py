@@ -52,7 +52,7 @@ def test_unjudged_answers_count_agreeing_tokens(tiny_folder: Path, tiny: Checkpo
     assert shares[0] == 1 > shares[1]
 
 
-def test_depths_are_the_masks_that_a_proposal_has_read(tiny_folder: Path, tiny: Checkpoint) -> None:
+def test_depths_are_the_masks_read(tiny_folder: Path, tiny: Checkpoint) -> None:
     """Each is what a sliding window from the same prefix proposes at the same place, that has read as many masks."""
     job = job_of(tiny_folder, "self_speculative", layouts=("quadratic",), proposals=True, batch_sizes=(2,))
     found = decode_chunk(tiny, job, range(4))

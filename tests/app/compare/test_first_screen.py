@@ -70,7 +70,7 @@ def test_texts_begin_high_and_a_run_moves_nothing(two_pairs: Any, visit: Visit) 
 
 
 @pytest.mark.parametrize(("width", "height", "lanes", "highest"), [(390, 844, 1, 530), (1440, 900, 3, 260)])
-def test_other_windows_show_the_text_on_the_first_screen_too(
+def test_other_windows_show_text_at_once_too(
     two_pairs: Any, visit: Visit, width: int, height: int, lanes: int, highest: float
 ) -> None:
     two_pairs.ready.touch()
@@ -111,7 +111,7 @@ def test_a_projector_shows_three_lanes_in_large_type(two_pairs: Any, visit: Visi
     assert len(tab.evaluate(FIRST_TOKENS)) == 3
 
 
-def test_settings_are_behind_a_button_that_the_browser_remembers(two_pairs: Any, visit: Visit) -> None:
+def test_the_browser_remembers_the_settings_button(two_pairs: Any, visit: Visit) -> None:
     two_pairs.ready.touch()
     tab = visit(two_pairs.url, settings=False)
     assert not tab.is_visible("#pace")
@@ -124,7 +124,7 @@ def test_settings_are_behind_a_button_that_the_browser_remembers(two_pairs: Any,
     assert not tab.is_visible("#pace")
 
 
-def test_a_specialist_says_so_before_run_and_the_other_model_is_one_click_away(two_pairs: Any, visit: Visit) -> None:
+def test_a_specialist_offers_the_other_model(two_pairs: Any, visit: Visit) -> None:
     two_pairs.ready.touch()
     tab = visit(two_pairs.url + "?models=tiny", settings=False)
     assert not tab.is_visible("#ask-general")

@@ -129,7 +129,7 @@ class TestCrossTab:
     def answer(self, lane: LaneControls, wish: object) -> list[Any]:
         return cross_tab.answer(wish, lane, 2, lambda task, seed: (task, seed))
 
-    def test_settings_go_into_the_lane_and_the_problem_with_them(self, lane: LaneControls) -> None:
+    def test_settings_go_into_the_lane_with_problem(self, lane: LaneControls) -> None:
         choice = {"checkpoint": "other", "decoder": "self_speculative", "block_size": 4}
         found = self.answer(lane, {"use": {"choice": choice, "task": "logic", "seed": 7}})
         assert lane.read(*values(lane, found[:-2])) == LaneChoice(**choice)

@@ -15,7 +15,7 @@ from app.tradeoffs.run_cache import RunCache
 RunOf = Callable[..., str]
 
 
-def test_a_stored_text_is_written_again_with_its_settings(
+def test_a_stored_text_is_written_again_alike(
     run_cache: RunCache, run_of: RunOf, make_runner: Callable[..., Runner]
 ) -> None:
     runner, store = make_runner(), run_cache.store()

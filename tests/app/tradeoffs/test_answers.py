@@ -36,7 +36,7 @@ def test_it_begins_with_the_figures_and_both_grounds(handler: RequestHandler) ->
     assert told["problems"] == []
 
 
-def test_it_begins_with_the_view_that_is_asked_for_first(handler: RequestHandler) -> None:
+def test_it_begins_with_the_view_first_asked(handler: RequestHandler) -> None:
     told = ask(handler, "begin", VIEW)
     assert told["shown"]["figure"] == ask(handler, "view", VIEW)["figure"]
     assert ask(handler, "begin", {**VIEW, "figure": "pie"})["shown"] is None
@@ -53,7 +53,7 @@ def test_the_first_view_is_drawn_before_anybody_asks(run_cache: RunCache, make_r
     assert run_cache.store().remembered(("view", repr(View())), lambda: None) is not None
 
 
-def test_a_view_is_json_without_a_template_of_its_own(handler: RequestHandler) -> None:
+def test_a_view_is_json_without_own_template(handler: RequestHandler) -> None:
     shown = ask(handler, "view", VIEW)
     assert "template" not in shown["figure"]["layout"]
     assert shown["figure"]["layout"]["uirevision"] == "frontier tokens_per_forward"

@@ -33,7 +33,7 @@ def find(run_cache: RunCache) -> Callable[..., Finding]:
 MASKED = {"decoder": ["autoregressive", "sliding_window"]}
 
 
-def test_the_setting_with_most_tokens_that_surely_loses_less(find: Callable[..., Finding], run_of: RunOf) -> None:
+def test_the_fastest_setting_that_surely_loses_less(find: Callable[..., Finding], run_of: RunOf) -> None:
     found = find(2.0, **MASKED, batch_size=[1, 16])
     assert found.chosen == run_of("mars", threshold=0.95)
     assert found.sentence == (
@@ -79,7 +79,7 @@ def test_ar_itself_is_no_candidate(find: Callable[..., Finding]) -> None:
 
 
 @pytest.mark.parametrize("against", [PER_SECOND, PER_FORWARD])
-def test_a_draft_model_is_compared_on_the_clock_alone(run_cache: RunCache, run_of: RunOf, against: str) -> None:
+def test_a_draft_model_is_compared_by_clock(run_cache: RunCache, run_of: RunOf, against: str) -> None:
     table = run_cache.table()
     (first, *_) = together.sets(table, against)
     rows = table[table["id"].isin(first.ids) & (table["batch_size"] == 1)].copy()
@@ -101,7 +101,7 @@ def test_a_setting_that_is_no_faster_leaves_ar(run_cache: RunCache) -> None:
     assert "AR itself is the fastest at batch size 1: the next, Block cache at τ 0.95, has 0.85× its" in found.sentence
 
 
-def test_without_a_judge_only_the_text_of_ar_is_no_loss(run_cache: RunCache, run_of: RunOf) -> None:
+def test_without_judge_only_ars_text_is_lossless(run_cache: RunCache, run_of: RunOf) -> None:
     table = run_cache.table()
     (first, *_) = together.sets(table, PER_SECOND)
     rows = table[table["id"].isin(first.ids) & (table["batch_size"] == 1)].copy()

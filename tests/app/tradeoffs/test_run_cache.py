@@ -24,7 +24,7 @@ def test_those_who_wait_hear_how_far_it_is(runs_folder: Path) -> None:
     assert len(run_cache.store().runs.entries) == 14
 
 
-def test_a_change_on_disk_is_noticed_and_read_when_asked(fabricate: Callable[[Path], Path], tmp_path: Path) -> None:
+def test_a_change_on_disk_is_noticed(fabricate: Callable[[Path], Path], tmp_path: Path) -> None:
     run_cache = RunCache(fabricate(tmp_path))
     before = run_cache.store()
     assert not run_cache.stale()

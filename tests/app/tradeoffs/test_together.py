@@ -20,7 +20,7 @@ TITLES = {decoder.title for decoder in decoders.TABLE.values()}
 
 
 @pytest.mark.parametrize("against", [PER_SECOND, PER_FORWARD])
-def test_a_set_has_one_machine_one_number_of_problems_and_its_ar_run(against: str) -> None:
+def test_a_set_has_one_machine_and_ar_run(against: str) -> None:
     table = SHIPPED.table()
     found = together.sets(table, against)
     assert found
@@ -34,7 +34,7 @@ def test_a_set_has_one_machine_one_number_of_problems_and_its_ar_run(against: st
 
 
 @pytest.mark.parametrize("against", [PER_SECOND, PER_FORWARD])
-def test_the_models_of_a_set_are_those_of_its_whole_rows(against: str) -> None:
+def test_a_sets_models_are_of_whole_rows(against: str) -> None:
     table = SHIPPED.table()
     several = 0
     for each in together.sets(table, against):
@@ -45,7 +45,7 @@ def test_the_models_of_a_set_are_those_of_its_whole_rows(against: str) -> None:
     assert several
 
 
-def test_runs_of_another_machine_or_model_are_another_set() -> None:
+def test_another_machine_or_model_is_another_set() -> None:
     ar, mars = make.model("ar", "sft", None, None), make.model("mars")
     large = {**make.model("large"), "parameters": 9_000_000}
     runs = [make.run(model, batch_size=1, group="timed") for model in (ar, mars)]
@@ -96,7 +96,7 @@ def test_sets_of_the_largest_model_come_first(against: str) -> None:
     assert len(set(sizes[: together.MOST_SETS])) > 1, "the first sets are of several models"
 
 
-def test_part_of_the_problems_has_its_own_ar_run() -> None:
+def test_part_of_the_problems_has_own_ar() -> None:
     table = SHIPPED.table()
     parts = [each for each in together.sets(table, PER_FORWARD) if "100 problems of IFEval" in each.label]
     assert len(parts) == 1

@@ -81,15 +81,13 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     assert problems[0].startswith("load.broken.json: ")
 
 
-def test_load_tests_of_before_there_were_pairs_open_and_keep_their_names() -> None:
+def test_older_load_tests_open_with_their_names() -> None:
     found, problems = read_loads(STORED)
     assert problems == []
     assert {test.id for test in found} == {path.stem for path in STORED.glob(PATTERN)}
 
 
-def test_what_answers_gain_or_lose_against_ar_is_kept_and_shown_with_n(
-    tmp_path: Path, make_runner: Callable[..., Runner]
-) -> None:
+def test_gains_over_ar_are_shown_with_n(tmp_path: Path, make_runner: Callable[..., Runner]) -> None:
     paired = replace(ONE, lane="knob", requests=40, judged=40, right=10, against_ar=Changes(n=40, gained=1, lost=3))
     test = made(results=(ONE, paired))
     write_load(tmp_path, test)
@@ -120,7 +118,7 @@ def test_what_cannot_be_is_not_written(tmp_path: Path, wrong: dict[str, Any]) ->
     assert list(tmp_path.iterdir()) == []
 
 
-def test_without_a_load_test_the_page_says_how_to_make_one(tmp_path: Path, make_runner: Callable[..., Runner]) -> None:
+def test_without_load_tests_the_page_says_how(tmp_path: Path, make_runner: Callable[..., Runner]) -> None:
     shown = ask(tmp_path, make_runner)
     assert shown["empty"] == NO_TEST
     assert shown["table"]["rows"] == []
@@ -141,9 +139,7 @@ def test_a_line_for_each_lane_in_each_panel(tmp_path: Path, make_runner: Callabl
     assert len(csv["text"].splitlines()) == 1 + len(test.results)
 
 
-def test_the_caption_says_whether_lanes_took_turns_on_simulated_clocks(
-    tmp_path: Path, make_runner: Callable[..., Runner]
-) -> None:
+def test_the_caption_says_whether_clocks_were_simulated(tmp_path: Path, make_runner: Callable[..., Runner]) -> None:
     test = made(in_turn=True)
     write_load(tmp_path, test)
     assert read_loads(tmp_path) == ([test], [])
@@ -173,9 +169,7 @@ def test_any_load_test_can_be_chosen(tmp_path: Path, make_runner: Callable[..., 
     assert ask(tmp_path, make_runner, runs="none")["runs"]["value"] == newer.id
 
 
-def test_the_view_opens_with_the_newest_load_test_that_has_a_curve(
-    tmp_path: Path, make_runner: Callable[..., Runner]
-) -> None:
+def test_the_newest_load_test_with_curve_opens(tmp_path: Path, make_runner: Callable[..., Runner]) -> None:
     two = (ONE, replace(ONE, load="1.3"))
     newest, curve = made(results=two), made(date="2026-01-01T00:00:00+00:00")
     for test in (newest, curve, made(date="2025-01-01T00:00:00+00:00")):

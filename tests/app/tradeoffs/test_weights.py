@@ -22,18 +22,18 @@ def test_weights_are_known_by_their_bytes(tmp_path: Path) -> None:
     assert named(model("mars-b8", str(fingerprint(str(SHIPPED)))), sources) == "shipped"
 
 
-def test_the_runs_of_the_repository_know_the_shipped_checkpoints() -> None:
+def test_shipped_runs_know_the_shipped_checkpoints() -> None:
     from analysis.runs import open_runs
 
     digests = {entry["model"]["fingerprint"] for entry in open_runs(ROOT / "assets" / "runs").entries}
     assert fingerprint(str(SHIPPED)) in digests
 
 
-def test_a_name_alone_does_not_make_weights_the_same(tmp_path: Path) -> None:
+def test_one_name_does_not_make_weights_equal(tmp_path: Path) -> None:
     (tmp_path / "model.safetensors").write_bytes(b"weights")
     assert named(model("mars", "0" * 16), {"mars": str(tmp_path)}) is None
 
 
-def test_weights_that_are_not_here_are_known_by_their_name() -> None:
+def test_absent_weights_are_known_by_name() -> None:
     assert named(model("Some/Model-7B", "0" * 16), {"big": "Some/Model-7B", "other": "Some/Other"}) == "big"
     assert named(None, {"big": "Some/Model-7B"}) is None

@@ -64,7 +64,7 @@ def group() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     return torch.randn(ROWS, MASKS, VOCABULARY) * 2, torch.randn(ROWS, MASKS, SIZE), torch.tensor([7, 8, 7])
 
 
-def test_each_mask_is_ranked_anew_by_the_token_chosen_before_it(
+def test_masks_are_ranked_by_the_token_before(
     weights: dict[str, torch.Tensor], group: tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 ) -> None:
     logits, states, before = group
@@ -146,7 +146,7 @@ def test_steady_products_in_bfloat16_are_those_in_float32() -> None:
 
 
 @pytest.mark.parametrize("vocabulary", [49152, 640, 1000])
-def test_the_most_probable_tokens_are_found_block_by_block(vocabulary: int) -> None:
+def test_the_likeliest_tokens_are_found_by_block(vocabulary: int) -> None:
     torch.manual_seed(5)
     logits = torch.randn(2, 3, vocabulary)
     logits[0, 0, 64:128] += 9.0  # many in one block

@@ -116,7 +116,7 @@ def test_static_shapes_propose_the_same(engine_of: Callable[..., ModelEngine], n
 
 @pytest.mark.parametrize("rows", [1, 4])
 @pytest.mark.parametrize("name", ["sliding window", "linear", "quadratic", "tree"])
-def test_one_product_in_place_of_two_proposes_the_same(
+def test_one_product_for_two_proposes_the_same(
     engine_of: Callable[..., ModelEngine], name: str, rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As on a GPU, where the adapter is small."""
@@ -149,7 +149,7 @@ def test_every_model_runs_on_its_modules_too(
 
 
 @pytest.mark.parametrize("targets", [("q_proj",), ("v_proj", "down_proj"), ("o_proj", "up_proj")], ids=str)
-def test_any_subset_of_the_linear_layers_may_be_adapted(
+def test_any_subset_of_layers_may_be_adapted(
     engine_of: Callable[..., ModelEngine], twin_of: Callable[..., Engine], targets: tuple[str, ...]
 ) -> None:
     engine, twin = engine_of(targets=targets), twin_of(targets=targets)
@@ -197,7 +197,7 @@ def windows(mask: int) -> dict[str, Window]:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("graphs", [False, True], ids=["eager", "static"])
 @pytest.mark.parametrize("name", ["line", "kept", "tree", "rows", "padded"])
-def test_real_columns_have_the_very_bits_of_the_base(
+def test_real_columns_have_bits_of_the_base(
     base: Callable[..., PreTrainedModel], saved: Callable[..., Path], name: str, graphs: bool, dtype: torch.dtype
 ) -> None:
     plain = ModelEngine(base().to(dtype), stop_token_ids=frozenset(), graphs=graphs)
@@ -302,7 +302,7 @@ def test_a_draft_may_have_an_adapter(
         assert output_ids(found, row) == output_ids(expected, row)
 
 
-def test_places_without_a_row_do_no_harm_in_whole_passes(engine_of: Callable[..., ModelEngine]) -> None:
+def test_places_without_row_harm_no_whole_passes(engine_of: Callable[..., ModelEngine]) -> None:
     """Three rows in a pass of four: the fourth place has no room, and no token before its masks."""
     engine = engine_of(head=True, graphs=True)
     settings = DecodingSettings(max_new_tokens=20, block_size=4, layout="quadratic")

@@ -24,7 +24,7 @@ def generate(*options: str) -> int:
     return main(["--prompt", "Tom", "--max-new-tokens", "16", "--device", "cpu", "--dtype", "float32", *options])
 
 
-def test_an_adapter_with_another_base_runs_when_it_may(
+def test_an_adapter_with_another_base_may_run(
     write_adapter: WriteAdapter, llama_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = str(write_adapter())
@@ -42,7 +42,7 @@ def test_an_adapter_with_another_base_runs_when_it_may(
     assert capsys.readouterr().out == exact
 
 
-def test_a_run_names_the_adapter_and_counts_the_base_too(write_adapter: WriteAdapter, llama_folder: Path) -> None:
+def test_a_run_names_adapter_and_counts_base(write_adapter: WriteAdapter, llama_folder: Path) -> None:
     folder = write_adapter()
     described, base = describe(str(folder)), describe(str(llama_folder))
     assert (described["name"], described["stage"], described["block_size"]) == ("tiny-gated", "mars", 4)
@@ -60,6 +60,6 @@ def test_training_starts_from_a_gguf_file(cache: Path, tiny_gguf: Path, tiny_lla
     assert len(tokenizer) == tiny_llama.config.vocab_size
 
 
-def test_a_trained_adapter_names_its_base_and_the_bases_fingerprint(llama_folder: Path) -> None:
+def test_a_trained_adapter_names_base_and_fingerprint(llama_folder: Path) -> None:
     _, _, named, _ = load_base(str(llama_folder))
     assert named == {"name": str(llama_folder), "fingerprint": folder_fingerprint(llama_folder)}

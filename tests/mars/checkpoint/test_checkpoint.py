@@ -65,7 +65,7 @@ def test_ours(tiny: Checkpoint, tiny_tokenizer: PreTrainedTokenizerFast) -> None
     assert (tiny.engine.context_length, tiny.engine.vocab_size) == (384, 320)
 
 
-def test_a_chat_of_several_turns_is_encoded_turn_by_turn(tiny: Checkpoint) -> None:
+def test_a_chat_is_encoded_turn_by_turn(tiny: Checkpoint) -> None:
     said = [("user", "Tom has 3."), ("assistant", "3 <|im_end|>"), ("user", "And 4?")]
     ids = tiny.encode_chat([{"role": role, "content": content} for role, content in said])
     first, again = tiny.encode("Tom has 3."), tiny.encode("And 4?")
@@ -75,7 +75,7 @@ def test_a_chat_of_several_turns_is_encoded_turn_by_turn(tiny: Checkpoint) -> No
     assert ids.count(end) == 3, "what the assistant wrote closes no turn"
 
 
-def test_special_tokens_end_a_turn_or_belong_to_the_template(tiny: Checkpoint) -> None:
+def test_special_tokens_end_turns_or_are_the_templates(tiny: Checkpoint) -> None:
     begin, end = (tiny.tokenizer.convert_tokens_to_ids(token) for token in ("<|im_start|>", "<|im_end|>"))
     assert end in tiny.engine.stop_token_ids
     assert begin in tiny.engine.template_ids
@@ -83,14 +83,14 @@ def test_special_tokens_end_a_turn_or_belong_to_the_template(tiny: Checkpoint) -
     assert tiny.decode(sorted(tiny.engine.template_ids)) == ""
 
 
-def test_text_goes_in_as_a_turn_and_comes_out_without_special_tokens(tiny: Checkpoint) -> None:
+def test_text_goes_in_and_out_without_special_tokens(tiny: Checkpoint) -> None:
     ids = tiny.encode("Tom <|im_end|> has <|mask|>")
     end, mask = (tiny.tokenizer.convert_tokens_to_ids(token) for token in ("<|im_end|>", "<|mask|>"))
     assert (ids.count(end), ids.count(mask)) == (1, 0)
     assert tiny.decode([*ids, end, mask]) == "user\nTom <|im_end|> has <|mask|>\nassistant\n"
 
 
-def test_ours_after_stage_sft_has_no_use_for_masks(folder: Path) -> None:
+def test_ours_after_sft_uses_no_masks(folder: Path) -> None:
     (folder / "mars.json").write_text('{"stage": "sft", "block_size": null, "sft_loss": null}')
     checkpoint = load_checkpoint(folder, device="cpu")
     assert (checkpoint.block_size, checkpoint.supports_masks, checkpoint.engine.mask_token_id) == (None, False, None)
@@ -300,9 +300,7 @@ def test_a_hub_id_that_cannot_be_fetched(monkeypatch: pytest.MonkeyPatch, tmp_pa
         load_checkpoint("Some/Model")
 
 
-def test_a_hub_id_is_downloaded_and_keeps_its_name(
-    monkeypatch: pytest.MonkeyPatch, folder: Path, tmp_path: Path
-) -> None:
+def test_a_hub_id_is_downloaded_under_its_name(monkeypatch: pytest.MonkeyPatch, folder: Path, tmp_path: Path) -> None:
     target = as_published(folder, "0a1b2c3d")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("huggingface_hub.snapshot_download", lambda *arguments, **options: str(target))

@@ -204,9 +204,7 @@ def test_threads_wait_for_each_other(cache: Path, tiny_gguf: Path, conversions: 
     assert len(conversions) == 1
 
 
-def test_a_cache_that_cannot_be_written_is_one_sentence(
-    tiny_gguf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unwritable_cache_is_one_sentence(tiny_gguf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("MARS_CACHE", str(tmp_path / "file"))
     with pytest.raises(
@@ -215,9 +213,7 @@ def test_a_cache_that_cannot_be_written_is_one_sentence(
         converted(tiny_gguf, "tiny")
 
 
-def test_the_cache_is_the_users_unless_the_environment_says_otherwise(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_the_cache_is_the_users_or_the_environments(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("MARS_CACHE", str(tmp_path))
     assert cache_folder() == tmp_path
     monkeypatch.delenv("MARS_CACHE")

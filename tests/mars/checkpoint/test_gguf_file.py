@@ -74,7 +74,7 @@ def test_they_are_what_transformers_reads(converted: Path, tiny_gguf: Path) -> N
     assert_same_config(converted, tiny_gguf)
 
 
-def test_qwen2_with_biases_and_a_vocabulary_matrix_of_its_own(
+def test_qwen2_with_biases_and_own_vocabulary_matrix(
     tmp_path: Path, tiny_model: PreTrainedModel, write_gguf: Callable[..., Path]
 ) -> None:
     assert not tiny_model.config.tie_word_embeddings

@@ -53,9 +53,7 @@ def test_a_folder_of_that_name_comes_first(
 
 
 @pytest.mark.parametrize("without", ["module", "file"])
-def test_without_the_package_it_says_what_to_install_and_what_to_use_instead(
-    package: Path, without: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_the_package_it_says_what_helps(package: Path, without: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if without == "module":
         monkeypatch.setitem(NAMED_BASES, NAME, replace(NAMED_BASES[NAME], module="a_package_that_is_not_there"))
     else:
@@ -70,12 +68,12 @@ def test_without_the_package_it_says_what_to_install_and_what_to_use_instead(
     assert "HuggingFaceTB/SmolLM2-135M-Instruct" in sentence
 
 
-def test_other_sources_are_available_as_far_as_anybody_knows() -> None:
+def test_other_sources_are_available_as_far_as_known() -> None:
     assert unavailable("some/model") is None
     assert unavailable("folder") is None
 
 
-def test_the_same_model_on_the_hub_is_a_hub_id(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_same_model_has_a_hub_id(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     asked: list[str] = []
 
     def fetch(name: str, **options: object) -> str:

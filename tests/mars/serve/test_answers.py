@@ -22,9 +22,7 @@ LETTERS = st.text("ab", max_size=12)
 
 
 @given(LETTERS, st.lists(st.text("ab", min_size=1, max_size=4), max_size=3), st.lists(st.integers(0, 12), max_size=5))
-def test_however_a_text_comes_it_is_cut_before_the_first_stop_string(
-    text: str, stops: list[str], cuts: list[int]
-) -> None:
+def test_any_text_is_cut_before_its_stop(text: str, stops: list[str], cuts: list[int]) -> None:
     places = [0, *sorted(min(cut, len(text)) for cut in cuts), len(text)]
     found = StopStrings(stops)
     shown = "".join(found.add(text[begin:end]) for begin, end in pairwise(places))
@@ -39,7 +37,7 @@ def test_however_a_text_comes_it_is_cut_before_the_first_stop_string(
         assert any(text[len(shown) :].startswith(stop) for stop in stops)
 
 
-def test_only_what_may_begin_a_stop_string_is_held_back() -> None:
+def test_only_beginnings_of_stop_strings_are_held() -> None:
     found = StopStrings(["END", "##"])
     assert found.add("a E") == "a "
     assert found.add("N") == ""

@@ -42,16 +42,12 @@ def deployed(*arguments: str) -> argparse.Namespace:
 
 
 @pytest.mark.parametrize(("grace", "seconds"), [((), 600.0), (("--grace", "0"), 0.0), (("--grace", "5"), 5.0)])
-def test_a_replica_that_is_to_go_has_the_time_that_was_asked_for(
-    ray: Ray, grace: tuple[str, ...], seconds: float
-) -> None:
+def test_a_leaving_replica_has_the_time_asked(ray: Ray, grace: tuple[str, ...], seconds: float) -> None:
     deployed("--checkpoint", "x", *grace)
     assert ray.asked["graceful_shutdown_timeout_s"] == seconds
 
 
-def test_replicas_get_absolute_paths_and_the_names_of_the_hub(
-    ray: Ray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_replicas_get_absolute_paths_and_hub_names(ray: Ray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """They run in another folder than the command."""
     monkeypatch.chdir(tmp_path)
     for name in ("adapter", "base"):

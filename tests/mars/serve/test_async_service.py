@@ -36,7 +36,7 @@ def server(serve: Callable[..., Any]) -> Any:
 
 
 @pytest.mark.parametrize("stream", [True, False])
-def test_a_client_that_leaves_frees_its_row_before_the_next_pass(server: Any, stream: bool) -> None:
+def test_a_leaving_client_frees_its_row(server: Any, stream: bool) -> None:
     body = json.dumps({**CHAT, "max_tokens": 900, "stream": stream}).encode()
     with server.connect() as connection:
         head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
@@ -67,9 +67,7 @@ def test_a_full_queue_says_when_to_try_again(server: Any, monkeypatch: pytest.Mo
     assert len({answer.json()["choices"][0]["message"]["content"] for answer in answers}) == 1
 
 
-def test_when_to_try_again_is_told_by_the_time_that_requests_hold_a_place(
-    serve: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_retry_after_follows_how_long_requests_take(serve: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """Two of them waited for 100 seconds, and then held the only place for a moment each."""
     now = [0.0]
     monkeypatch.setattr(async_service, "time", SimpleNamespace(monotonic=lambda: now[0]))
@@ -86,7 +84,7 @@ def test_when_to_try_again_is_told_by_the_time_that_requests_hold_a_place(
 
 
 @pytest.mark.parametrize("stream", [True, False])
-def test_a_pass_that_fails_is_said_and_the_server_goes_on(
+def test_a_failed_pass_is_said_and_survived(
     serve: Callable[..., Any], checkpoint: Checkpoint, stream: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     engine = Failing(checkpoint.engine)
@@ -107,7 +105,7 @@ def test_a_pass_that_fails_is_said_and_the_server_goes_on(
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 @pytest.mark.parametrize("stream", [True, False])
-def test_once_no_more_passes_can_be_made_requests_are_refused(
+def test_without_further_passes_requests_are_refused(
     serve: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, stream: bool
 ) -> None:
     server = serve(places=1, queue=0)
@@ -161,7 +159,7 @@ def process() -> Any:
         stream.close()
 
 
-def test_the_command_finishes_what_runs_and_takes_no_more(process: Any) -> None:
+def test_the_command_finishes_what_runs(process: Any) -> None:
     started, url = process
     end = time.monotonic() + 30
     while True:
@@ -213,7 +211,7 @@ def test_bad_input_is_said_in_a_sentence(
     assert says in capsys.readouterr().err
 
 
-def test_a_taken_port_is_said_before_anything_is_loaded(served: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_taken_port_is_said_before_loading(served: Any, capsys: pytest.CaptureFixture[str]) -> None:
     from mars.serve.__main__ import main
 
     assert main(["--checkpoint", "no/such/folder", "--port", str(served.port)]) == 1

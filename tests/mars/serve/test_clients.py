@@ -68,7 +68,7 @@ def split(way: dict[str, Any]) -> dict[str, Any]:
     return {**theirs, "extra_body": {name: value for name, value in way.items() if name not in known}}
 
 
-def test_requests_of_all_decoders_at_once_get_the_engines_own_texts(served: Any, checkpoint: Checkpoint) -> None:
+def test_all_decoders_at_once_write_the_engines_texts(served: Any, checkpoint: Checkpoint) -> None:
     cases = [(prompt, way) for prompt in PROMPTS for way in WAYS]
 
     async def ask_all() -> list[str]:
@@ -99,7 +99,7 @@ def test_exact_decoding_writes_what_autoregressive_decoding_does(either: Any, ei
     assert len(set(texts)) == 1
 
 
-def test_the_async_client_gets_the_same_texts_and_usage_streamed_or_not(either: Any, either_client: Any) -> None:
+def test_the_async_client_gets_the_same_streamed(either: Any, either_client: Any) -> None:
     asked = {"model": either.name, "max_tokens": 16}
     turns = [[{"role": "user", "content": prompt}] for prompt in PROMPTS]
     alone = [either_client.chat.completions.create(messages=one, **asked) for one in turns]
@@ -147,7 +147,7 @@ def test_an_answer_is_sent_back_as_it_came(client: Any, checkpoint: Checkpoint) 
         assert found.usage.prompt_tokens == len(ids)
 
 
-def test_a_stream_has_one_event_a_pass_and_usage(either: Any, either_client: Any) -> None:
+def test_a_stream_has_events_by_pass_and_usage(either: Any, either_client: Any) -> None:
     # Not exact decoding, whose controller may propose nothing on a busy machine: each pass then adds one token.
     options = {"include_usage": True, "continuous_usage_stats": True}
     way = {"decoder": "sliding_window", "threshold": 0.6}
@@ -194,7 +194,7 @@ def test_completions_and_their_log_probabilities(client: Any, checkpoint: Checkp
         assert choice.text[offset:].startswith(token)
 
 
-def test_stop_strings_that_lie_across_passes_cut_the_text(client: Any) -> None:
+def test_stop_strings_across_passes_cut_the_text(client: Any) -> None:
     whole = client.chat.completions.create(model="mars-b8", **CHAT)
     text = whole.choices[0].message.content
     for start in range(1, len(text) - 6, 5):

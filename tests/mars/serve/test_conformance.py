@@ -171,7 +171,7 @@ def test_wrong_values_are_refused_by_name(served: Any, parameter: Parameter, rou
 
 
 @pytest.mark.parametrize("route", ["chat", "completions"])
-def test_a_parameter_that_needs_another_one_is_named_without_it(served: Any, route: Route) -> None:
+def test_a_parameter_lacking_another_is_named(served: Any, route: Route) -> None:
     path, body = BODIES[route]
     given = {"stream_options": {"include_usage": True}, **({"top_logprobs": 2} if route == "chat" else {})}
     found = served.post(path, json={**body, **given})
@@ -213,7 +213,7 @@ def test_an_answer_with_empty_fields_is_read(served: Any) -> None:
 
 
 @pytest.mark.parametrize("route", KINDS)
-def test_the_list_and_the_schema_name_the_same_parameters(route: Route) -> None:
+def test_list_and_schema_name_the_same_parameters(route: Route) -> None:
     supported = {name for name, found in conformance.known(route).items() if found.support == "supported"}
     assert supported == set(KINDS[route].model_fields)
 
@@ -233,7 +233,7 @@ def test_an_unknown_parameter_is_refused_by_name(served: Any, route: Route) -> N
     assert "temprature" in found.json()["error"]["message"]
 
 
-def test_the_list_has_every_parameter_of_the_pinned_client() -> None:
+def test_the_list_has_the_pinned_clients_parameters() -> None:
     """What a new version of the openai package adds has to be treated here too."""
     openai = pytest.importorskip("openai", reason="requirements-eval.txt is not installed")
     from openai.types import completion_create_params as completions

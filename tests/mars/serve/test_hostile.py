@@ -92,7 +92,7 @@ def test_a_wrong_body_is_refused_in_a_sentence(served: Any, body: bytes) -> None
     assert "Traceback" not in message
 
 
-def test_turns_that_the_chat_template_refuses_are_refused_in_its_words(
+def test_turns_are_refused_in_the_templates_words(
     served: Any, checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refuses = "{% if messages[0].role == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}"
@@ -106,12 +106,12 @@ def test_turns_that_the_chat_template_refuses_are_refused_in_its_words(
 
 
 @pytest.mark.parametrize("prompt", [[1, "a"], [True], [-1], [1.0], None, {"a": 1}, ["a", 1]])
-def test_a_wrong_prompt_is_told_what_a_prompt_may_be(served: Any, prompt: Any) -> None:
+def test_a_wrong_prompt_is_told_whats_right(served: Any, prompt: Any) -> None:
     message = served.post("completions", json={"prompt": prompt}).json()["error"]["message"]
     assert message == "prompt: it should be a text or a list of token ids, or a list of one of them"
 
 
-def test_too_many_stop_strings_are_told_how_many_there_may_be(served: Any) -> None:
+def test_too_many_stop_strings_are_told_the_limit(served: Any) -> None:
     message = served.post(json={**CHAT, "stop": list("abcde")}).json()["error"]["message"]
     assert message == "stop: it should be a text or up to 4 texts, none of them empty"
 
@@ -204,7 +204,7 @@ def test_a_wrong_key_is_refused(keyed: Any, header: str | None) -> None:
     assert KEY not in found.text
 
 
-def test_a_right_key_is_taken_and_health_needs_none(keyed: Any) -> None:
+def test_a_right_key_opens_health_needs_none(keyed: Any) -> None:
     assert keyed.post(json=CHAT, headers={"Authorization": f"Bearer {KEY}"}).status_code == 200
     assert keyed.post(json=CHAT, headers={"Authorization": "bearer another-key"}).status_code == 200
     assert keyed.get("/v1/models").status_code == 401
@@ -212,7 +212,7 @@ def test_a_right_key_is_taken_and_health_needs_none(keyed: Any) -> None:
     assert keyed.get("/metrics").status_code == 200
 
 
-def test_a_large_body_is_refused_by_its_length_and_by_what_comes(strict: Any) -> None:
+def test_a_large_body_is_refused_said_or_sent(strict: Any) -> None:
     large = json.dumps({**CHAT, "user": "x" * 20_000}).encode()
     found = strict.post(content=large)
     assert found.status_code == 413
@@ -222,7 +222,7 @@ def test_a_large_body_is_refused_by_its_length_and_by_what_comes(strict: Any) ->
     assert (status, json.loads(body)["error"]["code"]) == (413, "too_large")
 
 
-def test_who_still_sends_a_large_body_gets_the_answer_too(strict: Any) -> None:
+def test_senders_of_large_bodies_get_the_answer(strict: Any) -> None:
     head = post(0).replace(b"Content-Length: 0", b"Transfer-Encoding: chunked")
     part = b"x" * 20_000
     with strict.connect() as connection:
@@ -242,7 +242,7 @@ def test_a_half_sent_body_is_given_up(strict: Any) -> None:
     assert json.loads(body)["error"]["message"] == "the body did not arrive within 0.5 seconds"
 
 
-def test_who_leaves_in_the_middle_of_a_body_leaves_no_error(serve: Callable[..., Any], caplog: Any) -> None:
+def test_leaving_within_a_body_leaves_no_error(serve: Callable[..., Any], caplog: Any) -> None:
     server = serve()
     with server.connect() as connection:
         connection.sendall(post(100) + b"{")
