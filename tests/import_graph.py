@@ -32,7 +32,7 @@ LAYERS: dict[str, list[dict[str, str]]] = {
             "cluster": "cluster",
         },
         {"engine": "engine", "reference": "reference"},
-        {"decoding": "decoding", "scripted": "scripted"},
+        {"decoding": "decoding"},
         {"checkpoint": "checkpoint"},
         {"training": "training", "generate": "generate", "hub": "hub", "export": "export", "serve": "serve"},
     ],

@@ -27,8 +27,8 @@ from mars.decoders import TABLE
 from mars.decoding.service import Service
 from mars.generate import main
 from mars.metrics import output_ids
-from mars.scripted import ScriptedModel
 from tests import extending
+from tests.scripted import ScriptedModel
 
 if TYPE_CHECKING:
     from mars.checkpoint import Checkpoint

@@ -20,7 +20,7 @@ from mars.control import Control
 from mars.decoding import DECODERS
 from mars.engine.engine import Engine
 from mars.records import Trace
-from mars.scripted import Diffusing, ScriptedModel
+from tests.scripted import Diffusing, ScriptedModel
 
 Script = Callable[[int, int, int], tuple[int, float]]
 

@@ -14,8 +14,8 @@ from mars import decoders
 from mars.config import DecodingSettings
 from mars.decoding.pair import Pair
 from mars.records import Reason, from_object
-from mars.scripted import Diffusing, ReadingModel, ScriptedModel
 from tests.readers import STOP, clear, hasty
+from tests.scripted import Diffusing, ReadingModel, ScriptedModel
 
 InNode = Callable[..., Any]
 Decode = Callable[..., Any]

@@ -16,7 +16,7 @@ from analysis.decoding.answers import texts
 from mars.checkpoint import Checkpoint
 from mars.config import DecodingSettings
 from mars.decoders import BASELINE, EXACT
-from mars.scripted import ReadingModel
+from tests.scripted import ReadingModel
 
 SETTINGS = DecodingSettings(block_size=4, max_new_tokens=12)
 PROMPTS = [[3], [3, 5], [7, 4, 6], [3, 8]]

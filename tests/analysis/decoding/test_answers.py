@@ -14,7 +14,7 @@ from mars.decoding import DECODERS, METHODS
 from mars.decoding.pair import Pair
 from mars.decoding.pool import shared_tokens
 from mars.records import ForwardPass, Phase, Proposal, RowPass
-from mars.scripted import ScriptedModel
+from tests.scripted import ScriptedModel
 
 REPLY = [5, 6, 7, 8, 9, 10, 11, 12, 13, 2]
 IN_BATCHES = ("block_cached", "speculative")

@@ -11,7 +11,7 @@ from transformers import PreTrainedModel
 from analysis.decoding.timed import Generate, Stopwatch, Timed, decode_timed, run
 from mars.config import DecodingSettings
 from mars.records import ForwardPass, Phase, Proposal, RowPass
-from mars.scripted import ScriptedModel
+from tests.scripted import ScriptedModel
 
 
 @dataclass

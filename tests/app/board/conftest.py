@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mars.scripted import ScriptedModel
+from tests.scripted import ScriptedModel
 
 if TYPE_CHECKING:
     from mars.checkpoint import Checkpoint

@@ -17,8 +17,8 @@ from mars.acceptance import threshold_prefix, thresholds
 from mars.config import SCORES, DecodingSettings, ScoreName
 from mars.metrics import COUNTED
 from mars.records import Proposal, RowPass
-from mars.scripted import ReadingModel
 from tests.readers import STOP, clear
+from tests.scripted import ReadingModel
 from tests.standins import Rows, run_lane
 
 TWICE: Rows = [("prefill", None, 0, ()), ("decode", 0.9, 2, (1, 0.95, 0.5, 0.99)), ("decode", 0.9, 1, (1, 0.2))]

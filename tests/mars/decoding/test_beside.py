@@ -20,7 +20,7 @@ from mars.engine import Engine, ModelEngine
 from mars.engine.graphs import Bucket
 from mars.metrics import output_ids
 from mars.records import ForwardPass
-from mars.scripted import ReadingModel
+from tests.scripted import ReadingModel
 
 SETTINGS = DecodingSettings(block_size=4, threshold=0.5, max_new_tokens=30)
 CAPACITY = 400

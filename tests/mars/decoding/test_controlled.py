@@ -16,7 +16,7 @@ from mars.decoding.policy import Policy
 from mars.decoding.service import Service, Stream
 from mars.metrics import output_ids
 from mars.records import ForwardPass
-from mars.scripted import ReadingModel
+from tests.scripted import ReadingModel
 
 STOP = 2
 

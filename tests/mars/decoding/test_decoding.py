@@ -20,7 +20,7 @@ from mars.decoding.pair import Pair
 from mars.engine import Engine
 from mars.metrics import COUNTED, GAINING, output_ids
 from mars.records import ForwardPass, RowPass
-from mars.scripted import Diffusing, ReadingModel, ScriptedModel
+from tests.scripted import Diffusing, ReadingModel, ScriptedModel
 
 STOP, MASK = 2, 31
 REPLY = [5, 6, 7, 8, 9, 10, 11, 12, 13, STOP]

@@ -11,7 +11,7 @@ from mars.config import DecodingSettings
 from mars.decoding import DECODERS
 from mars.decoding.jacobi import method_of
 from mars.records import ForwardPass
-from mars.scripted import ReadingModel
+from tests.scripted import ReadingModel
 
 STOP, MASK, VOCAB = 2, 11, 12
 SETTINGS = DecodingSettings(draft_tokens=4, max_new_tokens=12)

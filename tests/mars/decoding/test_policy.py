@@ -16,7 +16,7 @@ from mars.decoding import DECODERS, METHODS
 from mars.decoding.method import Row
 from mars.decoding.policy import AGAIN, PATIENCE, PassTimes, Policy, size_of
 from mars.metrics import Tally, output_ids
-from mars.scripted import ScriptedModel
+from tests.scripted import ScriptedModel
 
 FREE = DecodingSettings(block_size=8, layout="auto", window="auto")
 Seconds = Callable[[int, bool], float]

@@ -17,7 +17,7 @@ from mars.decoding.pool import Pool
 from mars.decoding.trees import ROOT
 from mars.metrics import COUNTED, output_ids
 from mars.records import ForwardPass, RowPass
-from mars.scripted import ReadingModel, ScriptedRows
+from tests.scripted import ReadingModel, ScriptedRows
 
 STOP, MASK, VOCAB = 2, 11, 12
 CAPACITY = 120

@@ -12,7 +12,7 @@ from mars.decoding import DECODERS
 from mars.decoding.trees import PRICE, Copies, Expectation, Follower
 from mars.metrics import output_ids
 from mars.records import ForwardPass
-from mars.scripted import ReadingModel
+from tests.scripted import ReadingModel
 
 STOP, MASK, VOCAB = 2, 11, 12
 REPEATS = [3, 4, 5, 6, 7] * 3

@@ -18,7 +18,7 @@ from mars.decoding import DECODERS, METHODS
 from mars.engine import ModelEngine
 from mars.metrics import output_ids
 from mars.records import ForwardPass
-from mars.scripted import ScriptedModel
+from tests.scripted import ScriptedModel
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

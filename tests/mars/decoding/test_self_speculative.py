@@ -12,7 +12,7 @@ from mars.decoding.self_speculative import SelfSpeculative, method_of
 from mars.metrics import output_ids
 from mars.phrases import Next, Phrases
 from mars.records import ForwardPass
-from mars.scripted import ScriptedModel
+from tests.scripted import ScriptedModel
 
 STOP, MASK = 2, 31
 REPLY = [*range(5, 14), STOP]

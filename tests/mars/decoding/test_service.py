@@ -19,7 +19,7 @@ from mars.decoding import DECODERS, METHODS
 from mars.decoding.service import Service, Stream
 from mars.metrics import output_ids
 from mars.records import ForwardPass
-from mars.scripted import ScriptedModel, ScriptedRows
+from tests.scripted import ScriptedModel, ScriptedRows
 
 STOP = 2
 USUAL = DecodingSettings(block_size=4, threshold=0.6, max_new_tokens=20, temperature=1.0, layout="quadratic")

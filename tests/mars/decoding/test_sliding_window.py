@@ -10,7 +10,7 @@ from mars.config import DecodingSettings
 from mars.control import Control
 from mars.decoding import DECODERS
 from mars.records import ForwardPass
-from mars.scripted import ScriptedModel
+from tests.scripted import ScriptedModel
 
 STOP = 2
 SLIDING = DECODERS["sliding_window"]

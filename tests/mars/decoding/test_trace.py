@@ -19,8 +19,8 @@ from mars.decoding.pair import Pair
 from mars.decoding.service import Service
 from mars.engine.window import Window
 from mars.records import ForwardPass, RowPass, Trace, from_json, to_json
-from mars.scripted import Diffusing, ReadingModel, ScriptedModel
 from tests.readers import STOP, clear, hasty
+from tests.scripted import Diffusing, ReadingModel, ScriptedModel
 
 VOCABULARY, MASK = 60, 59
 PROMPTS = [[5, 9, 4, 30, 17], [8], [3, 12, 6, 7, 10, 11, 20, 21, 22]]

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from mars.config import DecodingSettings
 from mars.decoding import DECODERS
 from mars.records import ForwardPass
-from mars.scripted import ReadingModel, ScriptedModel
 from tests.readers import MASK, STOPS, VOCAB, Chance
+from tests.scripted import ReadingModel, ScriptedModel
 
 Timeline = list[tuple[str, list[tuple[int, int, list[int], int, str | None]]]]
 

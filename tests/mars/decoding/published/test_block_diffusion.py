@@ -17,8 +17,8 @@ from mars.decoding.published.block_diffusion import choose
 from mars.engine import Engine, ModelEngine
 from mars.metrics import output_ids
 from mars.records import ForwardPass
-from mars.scripted import Diffusing, ReadingModel, ScriptedModel
 from tests.readers import MASK, STOPS, VOCAB, Chance
+from tests.scripted import Diffusing, ReadingModel, ScriptedModel
 
 DIFFUSION = DECODERS["block_diffusion"]
 

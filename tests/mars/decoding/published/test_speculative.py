@@ -18,8 +18,8 @@ from mars.decoding.pair import Pair
 from mars.engine import ModelEngine
 from mars.metrics import Tally, output_ids
 from mars.records import ForwardPass
-from mars.scripted import ReadingModel, ScriptedModel
 from tests.readers import MASK, VOCAB, Chance
+from tests.scripted import ReadingModel, ScriptedModel
 
 STOPS = frozenset({2, 3})
 USUAL = DecodingSettings(draft_tokens=3, block_size=4, threshold=0.6, max_new_tokens=12)

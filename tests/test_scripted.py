@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from mars.engine.window import Window
-from mars.scripted import ReadingModel, ScriptedModel
+from tests.scripted import ReadingModel, ScriptedModel
 
 MASK = 31
 
