@@ -284,28 +284,6 @@ def test_too_many_requests_are_told_to_wait(serve: Callable[..., Any]) -> None:
     assert "2 requests at once" in found.json()["error"]["message"]
 
 
-def test_the_oldest_unfinished_body_gives_way(serve: Callable[..., Any]) -> None:
-    server = serve(limits=Limits(connections=2))
-    with server.connect() as first, server.connect() as second, server.connect() as third:
-        for number, connection in enumerate((first, second, third), start=1):
-            connection.sendall(post(100))
-            server.until(lambda number=number: len(server.server.server_state.tasks) == min(number, 2))
-        assert first.recv(65536).startswith(b"HTTP/1.1 408 ")
-        assert server.post(json=CHAT).status_code == 200
-        assert len(server.server.server_state.tasks) <= 2
-
-
-def test_the_oldest_idle_connection_is_dropped(serve: Callable[..., Any]) -> None:
-    server = serve(limits=Limits(connections=2))
-    silent = [server.connect() for _ in range(6)]
-    assert [silent[0].recv(100), silent[1].recv(100)] == [b"", b""]
-    silent[5].sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
-    assert silent[5].recv(100).startswith(b"HTTP/1.1 200 ")
-    assert server.post(json=CHAT).status_code == 200
-    for connection in silent:
-        connection.close()
-
-
 HOSTS = (("evil.example", 421), ("evil.example:80", 421), ("", 421), ("mars.example", 200), ("localhost:1", 200))
 
 
