@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Collection, Sequence
+from dataclasses import MISSING, fields
+from types import NoneType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from safetensors import SafetensorError
 
@@ -14,7 +16,6 @@ from mars.config import DTYPES
 from mars.options import SOURCES
 from mars.training.settings import AdapterSettings, DistillSettings, PairSettings, TrainingSettings
 
-Settings = TrainingSettings | DistillSettings | AdapterSettings | PairSettings
 DESCRIPTION = """\
 Train in two stages (MARS, arXiv 2604.07023).
 
@@ -59,7 +60,7 @@ examples:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The commands and their options."""
+    """The commands; their options are the fields of the settings."""
     main = argparse.ArgumentParser(
         prog="python -m mars.training",
         description=DESCRIPTION,
@@ -68,145 +69,51 @@ def parser() -> argparse.ArgumentParser:
     )
     names = "{sft,mars,block-diffusion,distill,adapter,pair,phrases}"
     stages = main.add_subparsers(dest="stage", required=True, metavar=names)
-    sft, mars, diffusion = (
-        stages.add_parser(name, help=text, epilog=EXAMPLES, formatter_class=_Help)
-        for name, text in (
-            ("sft", "stage 1: AR SFT"),
-            ("mars", "stage 2: MARS, from an SFT checkpoint"),
-            ("block-diffusion", "to compare with, from an SFT checkpoint"),
-        )
-    )
-    for stage in (sft, mars, diffusion):
-        _add_common(stage)
-    sft.add_argument("--checkpoint", help=f"{SOURCES} to start from; without it, a small model from scratch")
-    for option, kind, text in (
-        ("--layers", int, "layers of a model from scratch; 4 if not given"),
-        ("--hidden-size", int, "width of a model from scratch, in heads of 32; 256 if not given"),
-        ("--tokenizer", str, "checkpoint whose vocabulary a model from scratch takes; without it, one is trained"),
-    ):
-        sft.add_argument(option, type=kind, default=argparse.SUPPRESS, help=text)
-    for stage, size, published in ((mars, 8, "4, 8 and 16"), (diffusion, 4, "4")):
-        stage.add_argument("--checkpoint", required=True, help=f"{SOURCES}: the SFT checkpoint to start from")
-        stage.add_argument("--block-size", type=int, default=size, help=f"masks per block (paper: {published})")
-    mars.add_argument(
-        "--no-sft-loss",
-        dest="sft_loss",
-        action="store_false",
-        help="train on L_mask alone: the share of AR-like signal falls from (1 + 1/B)/2 to 1/B",
-    )
-    _add_distill(stages)
-    _add_adapter(stages)
-    _add_pair(stages)
-    _add_phrases(stages)
+
+    def add(name: str, text: str, settings: type, without: Collection[str] = (), epilog: str | None = None) -> Any:
+        stage = stages.add_parser(name, help=text, epilog=epilog, formatter_class=_Help)
+        _add_options(stage, settings, without)
+        return stage
+
+    scratch, compared = ("layers", "hidden_size", "tokenizer"), "to compare with, from an SFT checkpoint"
+    add("sft", "stage 1: AR SFT", TrainingSettings, ("block_size", "sft_loss"), EXAMPLES)
+    add("mars", "stage 2: MARS, from an SFT checkpoint", TrainingSettings, scratch, EXAMPLES)
+    diffusion = add("block-diffusion", compared, TrainingSettings, (*scratch, "sft_loss"), EXAMPLES)
+    diffusion.set_defaults(block_size=4)
+    distill = add("distill", "write conversations to train an adapter on", DistillSettings)
+    distill.add_argument("--checkpoint", required=True, help=f"{SOURCES}: the model that writes")
+    distill.add_argument("--dtype", default="auto", choices=("auto", *DTYPES), help="of the weights")
+    add("adapter", "train a MARS adapter on a base model", AdapterSettings)
+    add("pair", "an SFT adapter and a MARS adapter from it", PairSettings)
+    unread = {each.name for each in fields(AdapterSettings)} - {"base", "data", "output", "max_length"}
+    add("phrases", "count what a base often writes, for its adapter", AdapterSettings, unread)
     return main
 
 
-def _add(stage: argparse.ArgumentParser, settings: Settings, *options: tuple[str, type | tuple[str, ...], str]) -> None:
-    """Add options, each with its type or choices and its help, whose defaults are those of the settings."""
-    for option, kind, text in options:
-        allowed: Any = {"choices": kind} if isinstance(kind, tuple) else {"type": kind}
-        default = getattr(settings, option[2:].replace("-", "_"))
-        stage.add_argument(option, default=default, help=text, **allowed)
+def _add_options(stage: argparse.ArgumentParser, settings: Any, without: Collection[str]) -> None:
+    """An option for each field that has a help; one that is true by default gets --no-NAME."""
+    kinds = get_type_hints(settings)
+    for each in fields(settings):
+        if "help" not in each.metadata or each.name in without:
+            continue
+        name, kind, default = each.name.replace("_", "-"), kinds[each.name], each.default
+        flags = each.metadata.get("flags", (f"--no-{name}" if default is True else f"--{name}",))
+        options: dict[str, Any] = {"dest": each.name, "help": each.metadata["help"]}
+        if kind is bool:
+            options["action"] = "store_false" if default else "store_true"
+        else:
+            options |= {"required": True} if default is MISSING else {"default": default}
+            options |= _read_as(kind, required=default is MISSING)
+        stage.add_argument(*flags, **options)
 
 
-def _add_distill(stages: Any) -> None:
-    stage = stages.add_parser("distill", help="write conversations to train an adapter on", formatter_class=_Help)
-    add = stage.add_argument
-    add("--checkpoint", required=True, help=f"{SOURCES}: the model that writes")
-    add("--output", required=True, help="JSONL file; the same command goes on after an interruption")
-    about = "JSONL (FILE:FIELD names the text's field) or plain text"
-    add("--prompts", nargs="*", default=(), metavar="FILE", help=about)
-    add("--self-prompts", type=int, default=0, help="prompts that the model writes itself (Magpie)")
-    _add(
-        stage,
-        DistillSettings(output="", self_prompts=1),
-        ("--second-turns", float, "share of conversations with a second turn"),
-        ("--places", int, "conversations written at once"),
-        ("--max-prompt-tokens", int, "longer prompts are left out"),
-        ("--max-new-tokens", int, "limit of an answer"),
-        ("--temperature", float, "of the model's own prompts; answers are greedy"),
-        ("--top-p", float, "of the model's own prompts"),
-        ("--seed", int, "of the model's own prompts"),
-    )
-    add("--dtype", default="auto", choices=("auto", *DTYPES), help="of the weights")
-
-
-def _add_adapter(stages: Any) -> None:
-    stage = stages.add_parser("adapter", help="train a MARS adapter on a base model", formatter_class=_Help)
-    add = stage.add_argument
-    add("--base", required=True, help=f"{SOURCES}: the model, which stays as it is")
-    add("--data", required=True, nargs="+", metavar="FILE", help="JSONL files written by distill")
-    add("--output", required=True, help="folder of the adapter; steps to resume from go to OUTPUT/work")
-    add("--mode", choices=("gated", "merged"), default="gated", help="masks only, or one model for everything")
-    # torchrun takes --start for one of its own options.
-    add(
-        *("--start", "--start-from"),
-        metavar="DIR",
-        help="a saved step (OUTPUT/work/checkpoint-N) to go on from with a new schedule",
-    )
-    add("--no-head", dest="head", action="store_false", help="without the conditional head")
-    _add(
-        stage,
-        AdapterSettings(base="", data=(), output=""),
-        ("--masks", int, "masks of a group; 0 in mode merged is plain SFT of a LoRA, to compare with"),
-        ("--block-size", int, "what decoders take unless told otherwise; one more than the masks if not given"),
-        ("--rank", int, "rank of the LoRA on all seven linears"),
-        (
-            "--hard-share",
-            float,
-            "weight of the token that was written in a mask's target; the rest is the base's distribution",
-        ),
-        ("--sft-weight", float, "mode merged: weight of what keeps the text without masks; 0 trains masks alone"),
-        ("--anchors", int, "groups of masks in a sequence and step"),
-        ("--keep", float, "probability that a group goes on after each of its masks"),
-        ("--batch-size", int, "sequences per process and forward pass"),
-        ("--gradient-accumulation", int, "forward passes per optimizer step"),
-        ("--learning-rate", float, "peak; cosine to 0"),
-        ("--warmup-share", float, "share of the steps in which the rate rises"),
-        ("--epochs", float, "passes over the conversations; anchors are drawn anew in each"),
-        ("--minutes", float, "train so long instead, over all calls with --resume; the rate falls with the time"),
-        ("--pause-after", float, "minutes after which this call saves and ends, where --minutes are more"),
-        ("--max-length", int, "tokens of a conversation that are read; the rest is left out"),
-        ("--seed", int, "of the weights, the order of the data and the anchors"),
-        ("--save-steps", int, "optimizer steps between saves to resume from"),
-    )
-    add("--resume", action="store_true", help="go on from the last save in OUTPUT/work")
-
-
-def _add_pair(stages: Any) -> None:
-    stage = stages.add_parser("pair", help="an SFT adapter and a MARS adapter from it", formatter_class=_Help)
-    about = "folder of data and adapters; the same command goes on after an interruption"
-    stage.add_argument("--output", required=True, help=about)
-    stage.add_argument("--data", nargs="*", default=(), metavar="FILE", help="JSONL of more conversations for SFT")
-    stage.add_argument("--prompts", nargs="*", default=(), metavar="FILE", help="more prompts for MARS, as of distill")
-    _add(
-        stage,
-        PairSettings(output=""),
-        ("--base", str, f"{SOURCES} to start from"),
-        ("--problems", int, "synthetic problems for each stage"),
-        ("--self-prompts", int, "prompts that the model writes itself, for each stage"),
-        ("--sft-minutes", float, "training of stage 1"),
-        ("--mars-minutes", float, "training of stage 2"),
-        ("--sft-weight", float, "stage 2: weight of what keeps the text without masks"),
-        ("--sft-rank", int, "rank of stage 1's LoRA"),
-        ("--rank", int, "rank of stage 2's"),
-        ("--masks", int, "masks of a group"),
-        ("--anchors", int, "groups of masks in a sequence and step"),
-        ("--batch-size", int, "sequences per process and forward pass"),
-        ("--places", int, "conversations written at once"),
-        ("--max-length", int, "tokens of a conversation that are read; the rest is left out"),
-        ("--seed", int, "of data, weights and order"),
-    )
-
-
-def _add_phrases(stages: Any) -> None:
-    stage = stages.add_parser("phrases", help="count what a base often writes, for its adapter", formatter_class=_Help)
-    add = stage.add_argument
-    add("--base", required=True, help=f"{SOURCES}: the model that wrote the answers")
-    add("--data", required=True, nargs="+", metavar="FILE", help="JSONL files written by distill")
-    add("--output", required=True, help="folder of the adapter")
-    settings = AdapterSettings(base="", data=(), output="")
-    _add(stage, settings, ("--max-length", int, "tokens of a conversation that are read; the rest is left out"))
+def _read_as(kind: Any, *, required: bool) -> dict[str, Any]:
+    """How `argparse` reads a value of this type."""
+    if get_origin(kind) is Literal:
+        return {"choices": get_args(kind)}
+    if get_origin(kind) is tuple:
+        return {"nargs": "+" if required else "*", "metavar": "FILE"}
+    return {"type": next(one for one in (*get_args(kind), kind) if one is not NoneType)}
 
 
 class _Help(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):
@@ -215,31 +122,6 @@ class _Help(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpF
     def _get_help_string(self, action: argparse.Action) -> str | None:
         no_default = action.default is None or action.default == () or isinstance(action.default, bool)
         return action.help if no_default else super()._get_help_string(action)
-
-
-def _add_common(stage: argparse.ArgumentParser) -> None:
-    add = stage.add_argument
-    add("--output", required=True, help="folder of the checkpoint; steps to resume from go to OUTPUT/work")
-    add("--data", help="chat JSONL, each line ending with an assistant turn; without it, synthetic problems")
-    _add(
-        stage,
-        TrainingSettings(stage="sft", output=""),
-        ("--examples", int, "synthetic problems to generate"),
-        ("--data-seed", int, "which synthetic problems"),
-        ("--drill-share", float, "share of the synthetic data that drills recall from the prompt"),
-        ("--epochs", float, "passes over the data (5 a stage in the paper)"),
-        ("--batch-size", int, "sequences per device and forward pass"),
-        ("--gradient-accumulation", int, "forward passes per optimizer step"),
-        ("--optimizer", ("adamw", "muon"), "muon: fewer steps from scratch"),
-        ("--learning-rate", float, "peak; cosine to 0 (paper: 5e-6; from scratch: 2e-3)"),
-        ("--warmup-share", float, "share of the steps in which the rate rises"),
-        ("--weight-decay", float, "decoupled weight decay"),
-        ("--max-length", int, "limit of a sequence in tokens; a longer one is an error"),
-        ("--precision", ("bf16", "fp32"), "bf16 autocast over float32 weights, or float32"),
-        ("--seed", int, "of the weights and the order of the data"),
-        ("--save-steps", int, "optimizer steps between saves to resume from"),
-    )
-    add("--resume", action="store_true", help="go on from the last save in OUTPUT/work")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -257,22 +139,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(options: argparse.Namespace, command: str) -> None:
     """Run the stage that was asked for; torch is imported only now, after the options are known to be right."""
-    values = vars(options)
+    values: dict[str, Any] = vars(options)
+    values |= {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
     stage = values.pop("stage")
     if stage == "distill":
         checkpoint, dtype = values.pop("checkpoint"), values.pop("dtype")
-        wanted = DistillSettings(**{**values, "prompts": tuple(values["prompts"])})
+        wanted = DistillSettings(**values)
         from mars.checkpoint import load_checkpoint
         from mars.training.distill import distill
 
         distill(load_checkpoint(checkpoint, dtype=dtype), wanted)
     elif stage == "pair":
-        pair = PairSettings(**{**values, **{name: tuple(values[name]) for name in ("data", "prompts")}})
+        pair = PairSettings(**values)
         from mars.training.pair import train_pair
 
         train_pair(pair, command)
     elif stage in ("adapter", "phrases"):
-        settings = AdapterSettings(**{**values, "data": tuple(values["data"])})
+        settings = AdapterSettings(**values)
         from mars.training.adapter_run import count, train_adapter
 
         if stage == "phrases":

@@ -1,16 +1,22 @@
-"""Training settings: frozen, checked on creation, saved with the checkpoint."""
+"""Training settings: frozen, checked on creation, saved with the checkpoint; their fields are the commands' options."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import MISSING, dataclass, field
+from typing import Any, Literal
 
 from mars.decoders import Stage
+from mars.options import SOURCES
 
 Mode = Literal["gated", "merged"]
 
 HEAD_SIZE = 32
+
+
+def _option(default: Any, text: str, **more: Any) -> Any:
+    """A field that is an option, with its help; MISSING is for one that must be given."""
+    return field(default=default, metadata={"help": text, **more})
 
 
 def _check(settings: object, rule: str, holds: Callable[[float], bool], *names: str) -> None:
@@ -33,37 +39,40 @@ def _positive(settings: object, *names: str) -> None:
 class TrainingSettings:
     """One training stage.
 
-    `checkpoint` is a folder or Hub id to start from; None trains a small model from scratch (stage sft only), of this
-    many `layers` and this `hidden_size` (None: what `mars.training.start` says), with the vocabulary of the checkpoint
-    `tokenizer` or, without one, with a tokenizer trained on the tasks. `data` is a chat JSONL; None generates
-    `examples` synthetic problems. `max_length` is in tokens. `batch_size` is in sequences per device and optimizer
-    step, before `gradient_accumulation`.
+    Without a `checkpoint` a small model is trained from scratch (stage sft only), without `data` on synthetic problems.
+    `batch_size` is that of an optimizer step before `gradient_accumulation`.
     """
 
     stage: Stage
-    output: str
-    checkpoint: str | None = None
-    layers: int | None = None
-    hidden_size: int | None = None
-    tokenizer: str | None = None
-    data: str | None = None
-    examples: int = 100_000
-    data_seed: int = 0
-    drill_share: float = 0.0
-    epochs: float = 1.0
-    block_size: int = 8
-    sft_loss: bool = True
-    batch_size: int = 48
-    gradient_accumulation: int = 1
-    optimizer: Literal["adamw", "muon"] = "adamw"
-    learning_rate: float = 5e-6
-    warmup_share: float = 0.03
-    weight_decay: float = 0.0
-    max_length: int = 512
-    precision: Literal["bf16", "fp32"] = "bf16"
-    seed: int = 0
-    save_steps: int = 500
-    resume: bool = False
+    output: str = _option(MISSING, "folder of the checkpoint; steps to resume from go to OUTPUT/work")
+    checkpoint: str | None = _option(
+        None, f"{SOURCES} to start from: the SFT checkpoint, or in stage sft, where it may be left out, any"
+    )
+    layers: int | None = _option(None, "layers of a model from scratch; 4 if not given")
+    hidden_size: int | None = _option(None, "width of a model from scratch, in heads of 32; 256 if not given")
+    tokenizer: str | None = _option(
+        None, "checkpoint whose vocabulary a model from scratch takes; without it, one is trained"
+    )
+    data: str | None = _option(
+        None, "chat JSONL, each line ending with an assistant turn; without it, synthetic problems"
+    )
+    examples: int = _option(100_000, "synthetic problems to generate")
+    data_seed: int = _option(0, "which synthetic problems")
+    drill_share: float = _option(0.0, "share of the synthetic data that drills recall from the prompt")
+    epochs: float = _option(1.0, "passes over the data (5 a stage in the paper)")
+    block_size: int = _option(8, "masks per block (paper: 4, 8 and 16; block diffusion: 4)")
+    sft_loss: bool = _option(True, "train on L_mask alone: the share of AR-like signal falls from (1 + 1/B)/2 to 1/B")
+    batch_size: int = _option(48, "sequences per device and forward pass")
+    gradient_accumulation: int = _option(1, "forward passes per optimizer step")
+    optimizer: Literal["adamw", "muon"] = _option("adamw", "muon: fewer steps from scratch")
+    learning_rate: float = _option(5e-6, "peak; cosine to 0 (paper: 5e-6; from scratch: 2e-3)")
+    warmup_share: float = _option(0.03, "share of the steps in which the rate rises")
+    weight_decay: float = _option(0.0, "decoupled weight decay")
+    max_length: int = _option(512, "limit of a sequence in tokens; a longer one is an error")
+    precision: Literal["bf16", "fp32"] = _option("bf16", "bf16 autocast over float32 weights, or float32")
+    seed: int = _option(0, "of the weights and the order of the data")
+    save_steps: int = _option(500, "optimizer steps between saves to resume from")
+    resume: bool = _option(False, "go on from the last save in OUTPUT/work")
 
     def __post_init__(self) -> None:
         counts = ("batch_size", "gradient_accumulation", "max_length", "save_steps")
@@ -97,24 +106,18 @@ class TrainingSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DistillSettings:
-    """Settings of `distill`.
+    """Settings of `distill`."""
 
-    `prompts` are files of prompts: JSONL, with `FILE:FIELD` naming the field that holds the text (default `prompt`), or
-    plain text with one prompt a line. `self_prompts` is how many prompts the model writes itself, `second_turns` the
-    share of conversations that it continues with a second question of its own. `places` conversations are written at
-    once. Prompts longer than `max_prompt_tokens` are left out; answers end after `max_new_tokens`.
-    """
-
-    output: str
-    prompts: tuple[str, ...] = ()
-    self_prompts: int = 0
-    second_turns: float = 0.1
-    places: int = 64
-    max_prompt_tokens: int = 448
-    max_new_tokens: int = 256
-    temperature: float = 0.8
-    top_p: float = 1.0
-    seed: int = 0
+    output: str = _option(MISSING, "JSONL file; the same command goes on after an interruption")
+    prompts: tuple[str, ...] = _option((), "JSONL (FILE:FIELD names the text's field, prompt if not) or plain text")
+    self_prompts: int = _option(0, "prompts that the model writes itself (Magpie)")
+    second_turns: float = _option(0.1, "share of conversations with a second turn, which the model asks itself")
+    places: int = _option(64, "conversations written at once")
+    max_prompt_tokens: int = _option(448, "longer prompts are left out")
+    max_new_tokens: int = _option(256, "limit of an answer")
+    temperature: float = _option(0.8, "of the model's own prompts; answers are greedy")
+    top_p: float = _option(1.0, "of the model's own prompts")
+    seed: int = _option(0, "of the model's own prompts")
 
     def __post_init__(self) -> None:
         _at_least(self, 1, "places", "max_prompt_tokens", "max_new_tokens")
@@ -128,30 +131,26 @@ class DistillSettings:
 class PairSettings:
     """Settings of `pair`: an SFT adapter and a MARS adapter from it, in the folders `sft` and `mars` of `output`.
 
-    `problems` are generated for each stage, `self_prompts` conversations the model asks for itself in each; `data` are
-    JSONL files of other conversations with known answers, for stage 1, and `prompts` files of prompts, as `distill`
-    reads them, that stage 1 answers for stage 2. `sft_weight` is stage 2's weight of the text without masks.
-    `sft_minutes` and `mars_minutes` are the time of training. Ranks are of the LoRA; the MARS adapter that is written
-    has the sum of both.
+    The MARS adapter that is written has the sum of both ranks.
     """
 
-    output: str
-    base: str = "smollm2-135m"
-    data: tuple[str, ...] = ()
-    prompts: tuple[str, ...] = ()
-    problems: int = 6000
-    self_prompts: int = 3000
-    sft_minutes: float = 30.0
-    mars_minutes: float = 120.0
-    sft_weight: float = 4.0
-    sft_rank: int = 8
-    rank: int = 24
-    masks: int = 5
-    anchors: int = 640
-    batch_size: int = 6
-    places: int = 64
-    max_length: int = 480
-    seed: int = 0
+    output: str = _option(MISSING, "folder of data and adapters; the same command goes on after an interruption")
+    base: str = _option("smollm2-135m", f"{SOURCES} to start from")
+    data: tuple[str, ...] = _option((), "JSONL of more conversations for SFT, with known answers")
+    prompts: tuple[str, ...] = _option((), "more prompts for MARS, as of distill")
+    problems: int = _option(6000, "synthetic problems for each stage")
+    self_prompts: int = _option(3000, "prompts that the model writes itself, for each stage")
+    sft_minutes: float = _option(30.0, "training of stage 1")
+    mars_minutes: float = _option(120.0, "training of stage 2")
+    sft_weight: float = _option(4.0, "stage 2: weight of what keeps the text without masks")
+    sft_rank: int = _option(8, "rank of stage 1's LoRA")
+    rank: int = _option(24, "rank of stage 2's")
+    masks: int = _option(5, "masks of a group")
+    anchors: int = _option(640, "groups of masks in a sequence and step")
+    batch_size: int = _option(6, "sequences per process and forward pass")
+    places: int = _option(64, "conversations written at once")
+    max_length: int = _option(480, "tokens of a conversation that are read; the rest is left out")
+    seed: int = _option(0, "of data, weights and order")
 
     def __post_init__(self) -> None:
         _at_least(self, 1, "problems", "sft_rank", "rank", "anchors", "batch_size", "places", "max_length")
@@ -165,40 +164,45 @@ class PairSettings:
 class AdapterSettings:
     """One run.
 
-    `base` is a checkpoint source, `data` JSONL files of `python -m mars.training distill`. `masks` is K, the masks of
-    a group; `anchors` how many groups a sequence has in a step, `keep` the probability that a group goes on after each
-    of its masks. `sft_weight` is for mode merged: the weight of the loss that holds the answers' tokens to the base's
-    distribution (that of masks has weight 1); 0 trains the masks alone. Without masks, K = 0, mode merged is plain SFT,
-    to compare with. `block_size` is what decoders take unless told otherwise (None: K + 1): where columns cost time, as
-    on a CPU, a smaller one may be faster. `start` is a saved step to go on from with a new schedule.
-    `batch_size` is in sequences per process. With `minutes` the clock sets the schedule, not `epochs`, over as many
-    calls as it takes; a call ends, saved, after `pause_after` minutes of its own.
+    `masks` is K, the masks of a group. The loss of masks has weight 1. Where columns cost time, as on a CPU, a smaller
+    `block_size` than K + 1 may be faster. With `minutes` the clock sets the schedule, not `epochs`.
     """
 
-    base: str
-    data: tuple[str, ...]
-    output: str
-    mode: Mode = "gated"
-    sft_weight: float = 1.0
-    masks: int = 6
-    block_size: int | None = None
-    rank: int = 16
-    head: bool = True
-    hard_share: float = 1.0
-    start: str | None = None
-    anchors: int = 64
-    keep: float = 0.8
-    batch_size: int = 4
-    gradient_accumulation: int = 1
-    learning_rate: float = 1e-3
-    warmup_share: float = 0.03
-    epochs: float = 1.0
-    minutes: float | None = None
-    pause_after: float | None = None
-    max_length: int = 640
-    seed: int = 0
-    save_steps: int = 100
-    resume: bool = False
+    base: str = _option(MISSING, f"{SOURCES}: the model, which stays as it is")
+    data: tuple[str, ...] = _option(MISSING, "JSONL files written by distill")
+    output: str = _option(MISSING, "folder of the adapter; steps to resume from go to OUTPUT/work")
+    mode: Mode = _option("gated", "masks only, or one model for everything")  # noqa: RUF009 - a field of dataclasses
+    sft_weight: float = _option(1.0, "mode merged: weight of what keeps the text without masks; 0 trains masks alone")
+    masks: int = _option(6, "masks of a group; 0 in mode merged is plain SFT of a LoRA, to compare with")
+    block_size: int | None = _option(
+        None, "what decoders take unless told otherwise; one more than the masks if not given"
+    )
+    rank: int = _option(16, "rank of the LoRA on all seven linears")
+    head: bool = _option(True, "without the conditional head")
+    hard_share: float = _option(
+        1.0, "weight of the token that was written in a mask's target; the rest is the base's distribution"
+    )
+    # torchrun takes --start for one of its own options.
+    start: str | None = _option(
+        None,
+        "a saved step (OUTPUT/work/checkpoint-N) to go on from with a new schedule",
+        flags=("--start", "--start-from"),
+    )
+    anchors: int = _option(64, "groups of masks in a sequence and step")
+    keep: float = _option(0.8, "probability that a group goes on after each of its masks")
+    batch_size: int = _option(4, "sequences per process and forward pass")
+    gradient_accumulation: int = _option(1, "forward passes per optimizer step")
+    learning_rate: float = _option(1e-3, "peak; cosine to 0")
+    warmup_share: float = _option(0.03, "share of the steps in which the rate rises")
+    epochs: float = _option(1.0, "passes over the conversations; anchors are drawn anew in each")
+    minutes: float | None = _option(
+        None, "train so long instead, over all calls with --resume; the rate falls with the time"
+    )
+    pause_after: float | None = _option(None, "minutes after which this call saves and ends, where --minutes are more")
+    max_length: int = _option(640, "tokens of a conversation that are read; the rest is left out")
+    seed: int = _option(0, "of the weights, the order of the data and the anchors")
+    save_steps: int = _option(100, "optimizer steps between saves to resume from")
+    resume: bool = _option(False, "go on from the last save in OUTPUT/work")
 
     def __post_init__(self) -> None:
         _at_least(self, 0, "masks")
