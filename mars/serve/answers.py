@@ -23,15 +23,7 @@ from transformers.convert_slow_tokenizer import bytes_to_unicode
 from mars.metrics import Tally
 from mars.records import ForwardPass, Proposal
 from mars.serve.guard import FAILED, until_gone
-from mars.serve.schema import (
-    Candidate,
-    ChatLogprobs,
-    CompletionLogprobs,
-    StreamOptions,
-    TokenLogprob,
-    Usage,
-    error_body,
-)
+from mars.serve.schema import Candidate, StreamOptions, TokenLogprob, error_body
 from mars.text import REPLACEMENT, TextPieces
 
 if TYPE_CHECKING:
@@ -249,9 +241,9 @@ class Bodies:
             yield {**self._event([]), "usage": self.usage(tokens)}
 
     def usage(self, tokens: int) -> dict[str, Any]:
-        """Tokens of the prompt, of the answer so far, and of both."""
-        total = self._prompt_tokens + tokens
-        return Usage(prompt_tokens=self._prompt_tokens, completion_tokens=tokens, total_tokens=total).model_dump()
+        """Tokens of the prompt, of the answer so far with its end-of-sequence token, and of both."""
+        prompt = self._prompt_tokens
+        return {"prompt_tokens": prompt, "completion_tokens": tokens, "total_tokens": prompt + tokens}
 
     def _event(self, choices: list[dict[str, Any]]) -> dict[str, Any]:
         kind = {"object": "chat.completion.chunk"} if self._chat else {}
@@ -265,14 +257,15 @@ class Bodies:
         if not self._logprobs:
             return None
         if self._chat:
-            return ChatLogprobs(content=piece.logprobs).model_dump()
+            return {"content": [found.model_dump() for found in piece.logprobs], "refusal": None}
         lengths = (len(found.token) for found in piece.logprobs)
         *offsets, self._offset = accumulate(lengths, initial=self._offset)
-        listed = [_by_text(found) for found in piece.logprobs]
-        tokens, logprobs = [one.token for one in piece.logprobs], [one.logprob for one in piece.logprobs]
-        return CompletionLogprobs(
-            tokens=tokens, token_logprobs=logprobs, top_logprobs=listed, text_offset=offsets
-        ).model_dump()
+        return {
+            "tokens": [one.token for one in piece.logprobs],
+            "token_logprobs": [one.logprob for one in piece.logprobs],
+            "top_logprobs": [_by_text(one) for one in piece.logprobs],
+            "text_offset": offsets,
+        }
 
 
 class EventStream(Response):

@@ -10,7 +10,7 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from fastapi import FastAPI
 from pydantic import ValidationError
@@ -29,15 +29,7 @@ from mars.serve.async_service import AsyncStream, Served
 from mars.serve.conformance import IGNORED_HEADER
 from mars.serve.guard import CLOSING, FAILED, LEFT, ApiError, Callers, Guard, until_gone
 from mars.serve.metrics import CONTENT_TYPE, Metrics
-from mars.serve.schema import (
-    UNIONS,
-    ChatRequest,
-    CompletionRequest,
-    ModelCard,
-    ModelList,
-    Request,
-    StreamOptions,
-)
+from mars.serve.schema import UNIONS, ChatRequest, CompletionRequest, Request, StreamOptions
 
 MODEL = "/v1/models/{name:path}"
 PATHS = (
@@ -152,11 +144,11 @@ class Endpoint:
     async def models(self) -> Response:
         """All models."""
         cards = [await self._card(name) for name in self._catalogue.names]
-        return JSONResponse(ModelList(data=cards).model_dump())
+        return JSONResponse({"object": "list", "data": cards})
 
     async def model(self, name: str) -> Response:
         """One of them."""
-        return JSONResponse((await self._card(self._known(name))).model_dump())
+        return JSONResponse(await self._card(self._known(name)))
 
     async def description(self) -> Response:
         """The facts of the first model, for pages whose lanes use it (mars/serve/remote.py)."""
@@ -313,9 +305,17 @@ class Endpoint:
         except ValueError as error:
             raise ApiError(503, str(error), param="model", headers={"retry-after": "10"}) from None
 
-    async def _card(self, name: str) -> ModelCard:
+    async def _card(self, name: str) -> dict[str, Any]:
+        """A model, and what it can be asked for."""
         served = await self._served(name)
-        return ModelCard(id=name, created=self._created, max_model_len=served.service.context, decoders=served.decoders)
+        return {
+            "id": name,
+            "object": "model",
+            "created": self._created,
+            "owned_by": "mars",
+            "max_model_len": served.service.context,
+            "decoders": served.decoders,
+        }
 
     async def _encoded(self, param: str, served: Served, text: str, encode: Callable[[], list[int]]) -> list[int]:
         """Token ids of a prompt that came as `param` and holds `text`, in a thread: long ones take a while."""

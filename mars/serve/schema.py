@@ -215,14 +215,6 @@ class CompletionRequest(Request):
         return self.logprobs
 
 
-class Usage(Strict):
-    """Tokens of a request; those of the answer include the end-of-sequence token."""
-
-    prompt_tokens: int
-    completion_tokens: int
-    total_tokens: int
-
-
 class Candidate(Strict):
     """A token with its log-probability and the bytes that it stands for."""
 
@@ -236,40 +228,6 @@ class TokenLogprob(Candidate):
     """A token of the text, with the most probable ones in its place."""
 
     top_logprobs: list[Candidate]
-
-
-class ChatLogprobs(Strict):
-    """The log-probabilities of `/v1/chat/completions`."""
-
-    content: list[TokenLogprob]
-    refusal: None = None
-
-
-class CompletionLogprobs(Strict):
-    """Those of `/v1/completions`: lists beside one another; offsets are characters of the text."""
-
-    tokens: list[str]
-    token_logprobs: list[float]
-    top_logprobs: list[dict[str, float]]
-    text_offset: list[int]
-
-
-class ModelCard(Strict):
-    """A model that is served, and what it can be asked for."""
-
-    id: str
-    object: Literal["model"] = "model"
-    created: int
-    owned_by: str = "mars"
-    max_model_len: int | None = None
-    decoders: list[str] = []
-
-
-class ModelList(Strict):
-    """The answer of `/v1/models`."""
-
-    object: Literal["list"] = "list"
-    data: list[ModelCard]
 
 
 def error_body(message: str, kind: str, param: str | None = None, code: str | None = None) -> dict[str, Any]:
