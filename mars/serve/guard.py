@@ -166,10 +166,11 @@ class Guard:
                 self._answered(route, message["status"])
             await send(message)
 
-        counts = route not in UNCOUNTED
-        self._busy += counts
+        counts = False
         try:
             self._check(scope)
+            counts = route not in UNCOUNTED
+            self._busy += counts
             await self._app(scope, body.receive, counted)
         except ApiError as error:
             await body.drain()
@@ -191,10 +192,10 @@ class Guard:
         length = headers.get("content-length", "0")
         if length.isascii() and length.isdecimal() and int(length[:20]) > self._limits.body_bytes:
             raise too_large(self._limits.body_bytes)
-        if self._busy > self._limits.connections and scope["path"] not in UNCOUNTED:
+        if self._busy >= self._limits.connections and scope["path"] not in UNCOUNTED:
             raise ApiError(
                 429,
-                f"the server has {self._limits.connections} requests at once and takes no more: try again in a moment",
+                f"the server has {self._busy} requests at once and takes no more: try again in a moment",
                 code="rate_limit_exceeded",
                 headers={"retry-after": "1"},
             )
