@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qs, urlencode, urlsplit
+from urllib.parse import urlencode, urlsplit
 
 import pytest
 
 from app.compare import problems
+from tests.app.driving import run, said, selected, wait_said
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -18,26 +19,6 @@ Visit = Callable[..., "Page"]
 pytestmark = pytest.mark.browser
 
 WITHOUT = "Object.defineProperty(navigator, 'clipboard', { value: undefined, configurable: true })"
-
-
-def said(tab: Page) -> dict[str, str]:
-    """What stands in the address."""
-    return {name: values[-1] for name, values in parse_qs(urlsplit(tab.url).query).items()}
-
-
-def wait_said(page: Page, /, **expected: str) -> None:
-    """Wait until this is all that the address says."""
-    page.wait_for_function(
-        """expected => {
-            const said = Object.fromEntries(new URLSearchParams(location.search));
-            return JSON.stringify(Object.entries(said).sort()) === JSON.stringify(Object.entries(expected).sort());
-        }""",
-        arg=expected,
-    )
-
-
-def selected(tab: Page) -> str | None:
-    return tab.get_attribute("#tabs [role=tab][aria-selected=true]", "data-tab-id")
 
 
 def wait_selected(tab: Page, name: str) -> None:
@@ -87,15 +68,13 @@ def test_an_own_prompt_is_restored_as_text(served: Any, visit: Visit) -> None:
 
 
 def test_a_lane_is_restored_by_its_settings(served: Any, visit: Visit) -> None:
-    tab = visit(served.url + "?b.preset=MARS+exact")
-    tab.wait_for_selector("[data-lane=b].lens-lane-exact")
-    wait_said(tab, **{"b.preset": "MARS exact"})
-    other = visit(served.url + "?b.decoder=block_cached&b.block_size=4")
-    other.wait_for_function("document.querySelector('#lane-b-decoder input').value.toLowerCase().includes('block')")
-    other.click("#lane-b .lens-lane-settings button")
-    assert other.input_value("#lane-b-block-size input") == "4"
-    other.wait_for_timeout(600)
-    assert said(other) == {"b.decoder": "block_cached", "b.block_size": "4"}
+    tab = visit(served.url + "?a.preset=MARS+exact&b.decoder=block_cached&b.block_size=4")
+    tab.wait_for_selector("[data-lane=a].lens-lane-exact")
+    tab.wait_for_function("document.querySelector('#lane-b-decoder input').value.toLowerCase().includes('block')")
+    tab.click("#lane-b .lens-lane-settings button")
+    assert tab.input_value("#lane-b-block-size input") == "4"
+    tab.wait_for_timeout(600)
+    assert said(tab) == {"a.preset": "MARS exact", "b.decoder": "block_cached", "b.block_size": "4"}
 
 
 def test_what_an_address_cannot_say_is_named(served: Any, visit: Visit) -> None:
@@ -152,18 +131,12 @@ def test_back_and_forward_lead_through_the_tabs(served: Any, visit: Visit) -> No
     assert "threshold" in tab.inner_text(".lens-learn-entry[aria-current]").lower()
     tab.click("#tab-compare-button")
     wait_said(tab, tau="0.8")
-
-
-def test_back_restores_what_a_changed_address_said(served: Any, visit: Visit) -> None:
-    tab = visit(served.url + "?tau=0.6")
-    tab.wait_for_function("document.querySelector('#threshold input[type=range]').value === '0.6'")
-    tab.wait_for_timeout(600)
     tab.evaluate("history.pushState(null, '', '?tau=0.9')")
     tab.go_back()
     tab.go_forward()
     tab.wait_for_function("document.querySelector('#threshold input[type=range]').value === '0.9'")
     tab.go_back()
-    tab.wait_for_function("document.querySelector('#threshold input[type=range]').value === '0.6'")
+    tab.wait_for_function("document.querySelector('#threshold input[type=range]').value === '0.8'")
 
 
 def test_a_pass_has_an_address(served: Any, visit: Visit) -> None:
@@ -198,9 +171,7 @@ def test_a_pass_that_does_not_exist_is_named(served: Any, visit: Visit) -> None:
 
 def test_a_run_is_found_after_a_reload(served: Any, visit: Visit) -> None:
     tab = visit(served.url)
-    tab.locator("#pace label", has_text="Real time").click()
-    tab.click("#run")
-    tab.wait_for_selector("[data-state=done]")
+    run(tab)
     tab.wait_for_function("lens.keeper.runs.size > 0")
     tab.click("#tab-step-button")
     tab.wait_for_selector(".step-column")
@@ -213,7 +184,7 @@ def test_a_run_is_found_after_a_reload(served: Any, visit: Visit) -> None:
     assert refused(visit(link)).count("run=") == 1
 
 
-def test_the_link_is_copied_or_selected(served: Any, visit: Visit) -> None:
+def test_a_link_is_copied_and_survives_reloads(served: Any, visit: Visit) -> None:
     tab = visit(served.url)
     tab.context.grant_permissions(["clipboard-read", "clipboard-write"])
     tab.fill("#threshold input[type=range]", "0.8")
@@ -227,15 +198,10 @@ def test_the_link_is_copied_or_selected(served: Any, visit: Visit) -> None:
     tab.wait_for_selector(".lens-link-field:visible")
     assert tab.evaluate("document.getSelection().toString()") == tab.url
     assert tab.inner_text(".lens-link-said") == "Copy this link yourself."
-
-
-def test_a_prompt_too_long_survives_a_reload(served: Any, visit: Visit) -> None:
-    tab = visit(served.url)
-    tab.evaluate(WITHOUT)
     long = "Ünd so weiter. " * 600
     tab.fill("#prompt textarea", long)
     tab.fill("#limit input", "64")
-    wait_said(tab, limit="64")
+    wait_said(tab, tau="0.8", limit="64")
     tab.click(".lens-link")
     tab.wait_for_selector(".lens-link-said:has-text('without the prompt: too long for an address.')")
     assert len(tab.input_value(".lens-link-field")) < 500
@@ -248,10 +214,7 @@ def test_a_saved_run_opens_elsewhere(
 ) -> None:
     served = serve("--keep-shared", str(tmp_path_factory.mktemp("kept")))
     tab = visit(served.url)
-    tab.locator("#pace label", has_text="Real time").click()
-    tab.click("#run")
-    tab.wait_for_selector("[data-state=done]")
-    tab.wait_for_selector("#run:enabled")
+    run(tab)
     tab.locator("[data-lane=b] .lens-pass").nth(2).locator(".lens-token").first.click()
     tab.evaluate("""() => {
         navigator.clipboard.writeText = () => Promise.reject(new Error("not allowed"));

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
+from tests.app.driving import run
+
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
@@ -44,9 +46,7 @@ def change(tab: Page, before: str, mode: str) -> None:
 
 def test_no_tab_has_a_serious_violation(site: Any, visit: Visit, open_tab: OpenTab) -> None:
     tab = visit(site.url)
-    tab.locator("#pace label", has_text="Real time").click()
-    tab.click("#run")
-    tab.wait_for_selector("#stage [data-state=done]")
+    run(tab)
     names = tab.locator("#tabs [role=tab]").evaluate_all("tabs => tabs.map(tab => tab.dataset.tabId)")
     assert names == ["compare", "step", "tradeoffs", "learn", "about"]
     found, last = [], "light"

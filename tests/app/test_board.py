@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from app.compare import problems
+from tests.app.driving import choose
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -30,6 +31,7 @@ def score(tab: Page, family: str = "Word problems", count: int = 5) -> None:
     tab.locator("[role=option]", has_text=family).click()
     tab.fill("#board-count input[type=range]", str(count))
     tab.click("#board-score")
+    tab.wait_for_selector("[data-board]:not([data-board=done])")  # what was over before is still there
 
 
 def over(tab: Page, state: str = "done") -> list[dict[str, Any]]:
@@ -41,6 +43,12 @@ def over(tab: Page, state: str = "done") -> list[dict[str, Any]]:
 
 def status(tab: Page) -> str:
     return tab.inner_text(".board-status[role=status]")
+
+
+@pytest.fixture(scope="module")
+def board(served: Any, visit_once: Visit) -> Page:
+    """A page for tests that score what they look at."""
+    return visit_once(served.url)
 
 
 def test_the_table_counts_the_cells_of_the_grid(served: Any, visit: Visit) -> None:
@@ -67,8 +75,8 @@ def test_the_table_counts_the_cells_of_the_grid(served: Any, visit: Visit) -> No
     assert tab.inner_text(".board-about").startswith("5 problems, Word problems, seeds from ")
 
 
-def test_a_problem_opens_and_goes_to_compare(served: Any, visit: Visit) -> None:
-    tab = visit(served.url)
+def test_a_problem_opens_and_goes_to_compare(board: Page) -> None:
+    tab = board
     score(tab, "Logic")
     over(tab)
     tab.locator(".board-column").nth(1).focus()
@@ -88,11 +96,11 @@ def test_a_problem_opens_and_goes_to_compare(served: Any, visit: Visit) -> None:
     assert tab.locator(".board-column[aria-pressed=true]").get_attribute("data-problem") == "3"
 
 
-def test_the_slider_acts_while_lanes_write(served: Any, visit: Visit) -> None:
+def test_lanes_are_steered_stopped_and_scored_again(served: Any, visit: Visit) -> None:
     tab = visit(served.url)
-    tab.click("#lane-b-checkpoint input")
-    tab.locator("[role=option]", has_text="slow").click()
+    choose(tab, "lane-b-checkpoint", "slow")  # so that there is something left to stop
     score(tab, "All families", 50)
+    tab.wait_for_selector(".board-column [data-standing=wrong]")  # not that of the legend
     tab.wait_for_selector(".board-row[data-lane=b] .board-figure:has-text(' of ')")
     tab.fill("#threshold input[type=range]", "0.6")
     tab.wait_for_selector(".board-row[data-lane=b] .board-turned")
@@ -100,16 +108,6 @@ def test_the_slider_acts_while_lanes_write(served: Any, visit: Visit) -> None:
     lanes = over(tab, "stopped")
     assert [lane["turned"] for lane in lanes][:2] == [False, True]
     assert tab.inner_text(".board-row[data-lane=b] .board-tau") == "τ 0.60"
-
-
-def test_stopped_problems_can_be_scored_again(served: Any, visit: Visit) -> None:
-    tab = visit(served.url)
-    tab.click("#lane-b-checkpoint input")
-    tab.locator("[role=option]", has_text="slow").click()  # so that there is something left to stop
-    score(tab, "All families", 50)
-    tab.wait_for_selector(".board-column [data-standing=wrong]")  # not that of the legend
-    tab.click("#board-stop")
-    lanes = over(tab, "stopped")
     about = tab.inner_text(".board-about")
     assert status(tab).startswith("Stopped. ")
     for lane in lanes:
@@ -124,19 +122,20 @@ def test_stopped_problems_can_be_scored_again(served: Any, visit: Visit) -> None
     over(tab, "stopped")
 
 
-def test_what_a_model_writes_stays_text(served: Any, visit: Visit) -> None:
-    tab = visit(served.url)
-    tab.click("#lane-b-checkpoint input")
-    tab.locator("[role=option]", has_text="markup").click()
+def test_what_a_model_writes_stays_text(board: Page) -> None:
+    tab = board
+    choose(tab, "lane-b-checkpoint", "markup")
     score(tab)
     over(tab)
     tab.locator(".board-column").first.click()
     assert "<script>document.title = 'gone'</script>" in tab.locator(".board-wrote").nth(1).text_content()
     assert tab.title() == "MARS Lens"
+    choose(tab, "lane-b-checkpoint", "mars")
 
 
-def test_nothing_is_wider_than_the_screen(served: Any, visit: Visit) -> None:
-    tab = visit(served.url, width=390)
+def test_nothing_is_wider_than_the_screen(board: Page) -> None:
+    tab = board
+    tab.set_viewport_size({"width": 390, "height": 800})
     score(tab, "All families", 10)
     over(tab)
     tab.locator(".board-column").nth(2).click()

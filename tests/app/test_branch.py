@@ -8,24 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.app.driving import choose, finish, run
+
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 Visit = Callable[..., "Page"]
 pytestmark = pytest.mark.browser
 LANES = "abc"
-
-
-def run(tab: Page) -> None:
-    before = tab.get_attribute(".lens-stage", "data-run")
-    tab.click("#run")
-    tab.wait_for_selector(f".lens-stage:not([data-run='{before}'])")  # what was over before is still there
-    finish(tab)
-
-
-def finish(tab: Page, state: str = "done") -> None:
-    tab.wait_for_selector(f".lens-stage[data-state={state}]")
-    tab.wait_for_selector("#run:enabled")
 
 
 def given(tab: Page) -> list[str]:
@@ -45,8 +35,20 @@ def branch_by_text(tab: Page, place: int, text: str) -> str:
     return start
 
 
-def test_all_lanes_go_on_from_another_text(served: Any, visit: Visit, new_tab: Callable[[str], Page]) -> None:
-    tab = visit(served.url)
+@pytest.fixture(scope="module")
+def bench(served: Any, visit_once: Visit) -> Page:
+    """A page for tests that leave it without a start of the answer."""
+    return visit_once(served.url)
+
+
+def forget_the_start(tab: Page, example: int) -> None:
+    """By another prompt than that of the page."""
+    tab.locator(".lens-examples button").nth(example).click()
+    tab.wait_for_function("document.querySelector('#answer-start textarea').value === ''")
+
+
+def test_all_lanes_go_on_from_another_text(served: Any, bench: Page, new_tab: Callable[[str], Page]) -> None:
+    tab = bench
     run(tab)
     assert given(tab) == []
     start = branch_by_text(tab, 5, " <b>Paris</b>: 3")
@@ -69,8 +71,7 @@ def test_all_lanes_go_on_from_another_text(served: Any, visit: Visit, new_tab: C
     other.wait_for_selector("html.lens-begun")
     assert other.input_value("#answer-start textarea") == start
 
-    tab.click("text=Who is tallest?")
-    tab.wait_for_function("document.querySelector('#answer-start textarea').value === ''")
+    forget_the_start(tab, 1)
     assert tab.locator("#answer-start").is_hidden()
     tab.locator("[data-lane=a] .lens-token").first.click()
     assert tab.locator(".lens-card:visible").count() == 1
@@ -79,8 +80,8 @@ def test_all_lanes_go_on_from_another_text(served: Any, visit: Visit, new_tab: C
     assert given(tab) == []
 
 
-def test_a_likely_token_branches_by_keys(served: Any, visit: Visit) -> None:
-    tab = visit(served.url)
+def test_a_likely_token_branches_by_keys(bench: Page) -> None:
+    tab = bench
     run(tab)
     tokens = tab.locator("[data-lane=b] .lens-token")
     before = tokens.all_text_contents()[:2]
@@ -92,11 +93,18 @@ def test_a_likely_token_branches_by_keys(served: Any, visit: Visit) -> None:
     tab.wait_for_selector(".lens-lane .lens-given")
     finish(tab)
     assert given(tab) == ["".join(before) + other.replace("·", " ")] * 3
+    forget_the_start(tab, 0)
 
 
-def test_a_sweep_is_one_click(served: Any, visit: Visit) -> None:
-    tab = visit(served.url)
+def test_a_sweep_is_one_click(bench: Page) -> None:
+    tab = bench
     assert tab.locator(".lens-sweep").is_hidden()
+    usual = tab.input_value("#limit input")
+    tab.fill("#limit input", "3")
+    tab.click("#sweep-run")
+    tab.wait_for_selector(".lens-sweep[data-state=failed]")
+    assert tab.inner_text(".lens-sweep-status") == "The length limit must be between 16 and 512 new tokens."
+    tab.fill("#limit input", usual)
     tab.click("#sweep-run")
     tab.wait_for_selector(".lens-sweep[data-state=done]")
     tab.wait_for_selector("#run:enabled")
@@ -114,18 +122,9 @@ def test_a_sweep_is_one_click(served: Any, visit: Visit) -> None:
 def test_stop_ends_a_sweep(served: Any, visit: Visit) -> None:
     tab = visit(served.url)
     for lane in "ab":  # both, so that there is something left to stop on a busy machine
-        tab.click(f"#lane-{lane}-checkpoint input")
-        tab.locator(f"#lane-{lane}-checkpoint [role=option]", has_text="slow").click()
+        choose(tab, f"lane-{lane}-checkpoint", "slow")
     tab.click("#sweep-run")
     tab.click("#stop")
     tab.wait_for_selector(".lens-sweep[data-state=stopped]")
     tab.wait_for_selector("#run:enabled")
     assert tab.locator(".lens-sweep tbody tr").count() < 6
-
-
-def test_a_wrong_length_refuses_a_sweep(served: Any, visit: Visit) -> None:
-    tab = visit(served.url)
-    tab.fill("#limit input", "3")
-    tab.click("#sweep-run")
-    tab.wait_for_selector(".lens-sweep[data-state=failed]")
-    assert tab.inner_text(".lens-sweep-status") == "The length limit must be between 16 and 512 new tokens."

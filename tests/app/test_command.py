@@ -11,6 +11,7 @@ import pytest
 
 from app.models.manager import SHIPPED
 from mars.checkpoint.sources import unavailable
+from tests.app.driving import run
 from tests.app.page_process import Forked, fork
 
 if TYPE_CHECKING:
@@ -78,8 +79,7 @@ def test_a_broken_folder_leaves_the_app_up(
     assert "config.json of broken is missing" in tab.inner_text(".lens-status")
     assert str(tmp_path) not in tab.content()
     tab.fill("#limit input", "16")
-    tab.click("#run")
-    tab.wait_for_selector("[data-state=done]")
+    run(tab)
     assert tab.locator("[data-lane=a] .lens-pass").count() > 0
     assert tab.locator("[data-lane=b] .lens-lane-problem").count() == 1
 
@@ -88,9 +88,7 @@ def test_a_broken_folder_leaves_the_app_up(
 @pytest.mark.slow
 def test_the_shipped_pair_writes_side_by_side(forked: Callable[..., str], visit: Callable[..., Page]) -> None:
     tab = visit(forked("--ar", str(SHIPPED / "ar-sft"), "--mars", str(SHIPPED / "mars-b8")))
-    tab.locator("#pace label", has_text="Real time").click()
-    tab.click("#run")
-    tab.wait_for_selector("[data-state=done]")
+    run(tab)
     tokens = tab.inner_text("[data-lane=b] [data-counter=tokens]")
     passes = tab.inner_text("[data-lane=b] .lens-lane-sum").split()[0]
     assert int(tokens) > int(passes) > 0
@@ -107,8 +105,7 @@ def test_without_options_the_real_model_answers(forked: Callable[..., str], visi
     tab = visit(url, seconds=200)
     tab.fill("#prompt textarea", "Why is the sky blue?")
     tab.fill("#limit input", "20")
-    tab.click("#run")
-    tab.wait_for_selector("[data-state=done]")
+    run(tab)
     assert tab.inner_text("[data-lane=a] [data-counter=tokens]") == "20"
     # float32 and bfloat16 begin with different sentences.
     assert "sky" in tab.inner_text("[data-lane=a] .lens-text")
@@ -117,8 +114,7 @@ def test_without_options_the_real_model_answers(forked: Callable[..., str], visi
     # MARS has weights of its own: its exact lane writes what AR does with these.
     same = visit(f"{url}?a.checkpoint={checkpoints[2]}&limit=20", seconds=200)
     same.fill("#prompt textarea", "Why is the sky blue?")
-    same.click("#run")
-    same.wait_for_selector("[data-state=done]")
+    run(same)
     assert same.inner_text("[data-lane=a] [data-counter=tokens]") == "20"
     agreement = same.locator("[data-lane=c] [data-tokens='20']")
     assert agreement.inner_text() == "Same text as AR so far"

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.app.driving import choose, run
+
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
@@ -20,24 +22,12 @@ def presets(tab: Page) -> list[str]:
     return [tab.input_value(f"#lane-{key}-preset input") for key in "abc"]
 
 
-def choose(tab: Page, control: str, option: str) -> None:
-    tab.click(f"#{control} input")
-    tab.get_by_role("option", name=option, exact=True).click()
-
-
 def wait_for_about(tab: Page, lane: str, start: str) -> None:
     tab.wait_for_function(
         "([lane, start]) => document.querySelector(`[data-lane=${lane}] .lens-lane-about`)"
         "?.textContent.startsWith(start)",
         arg=[lane, start],
     )
-
-
-def run(tab: Page) -> None:
-    tab.locator("#pace label", has_text="Real time").click()
-    tab.click("#run")
-    tab.wait_for_selector("[data-state=done]")
-    tab.wait_for_selector("#run:enabled")
 
 
 def tell(tab: Page, name: str, detail: Any) -> None:
@@ -60,10 +50,21 @@ def seen(tab: Page, lane: str) -> set[str]:
 
 @pytest.fixture(scope="module")
 def wide(served: Any, visit_once: Visit) -> Page:
-    """A page with three lanes, for tests that only look at it."""
+    """A page with three lanes, for tests that leave them as they were."""
     tab = visit_once(served.url, 1280)
     tab.wait_for_selector(".lens-lane >> nth=2")
     return tab
+
+
+def fold(tab: Page) -> None:
+    """Open or close the settings of lane B."""
+    tab.locator("#lane-b .lens-lane-settings > button").click()
+
+
+def restore(tab: Page) -> None:
+    """Lane B as it began."""
+    choose(tab, "lane-b-preset", PRESETS[1])
+    wait_for_about(tab, "b", "mars · MARS, threshold, block size 8")
 
 
 def test_three_lanes_in_the_usual_order(wide: Page) -> None:
@@ -71,12 +72,14 @@ def test_three_lanes_in_the_usual_order(wide: Page) -> None:
     assert presets(wide) == PRESETS
 
 
-def test_two_lanes_can_be_chosen(served: Any, visit: Visit) -> None:
-    tab = visit(served.url, 1100)
+def test_two_lanes_can_be_chosen(served: Any, wide: Page) -> None:
+    tab = wide
     tab.locator("#lanes label").first.click()
     tab.wait_for_function("document.querySelectorAll('.lens-lane').length === 2")
     run(tab)
     assert [lane.key for lane in served.last_run()] == ["a", "b"]
+    tab.locator("#lanes label").last.click()
+    tab.wait_for_function("document.querySelectorAll('.lens-lane').length === 3")
 
 
 def test_controls_stand_above_their_lanes(wide: Page) -> None:
@@ -98,23 +101,24 @@ def test_names_in_the_settings_are_whole(wide: Page) -> None:
         assert preset > max(checkpoint, decoder)
 
 
-@pytest.mark.parametrize("window", [1024, 390])
-def test_a_question_is_read_whole(served: Any, visit: Visit, window: int) -> None:
-    tab = visit(served.url, window)
-    if window == 1024:
-        tab.click(".lens-projecting")
+def test_a_question_is_read_whole(served: Any, visit: Visit) -> None:
+    tab = visit(served.url, 390)
     tab.fill("#prompt textarea", "Write a Python function that reverses a string.")
     tab.click("h1")
     box = "document.querySelector('#prompt textarea')"
-    needs, has, wide, width = tab.evaluate(
-        f"[{box}.scrollHeight, {box}.clientHeight, {box}.scrollWidth, {box}.clientWidth]"
-    )
-    assert needs < has + 13  # half a line: letters may be higher than their line
-    assert wide <= width
+    for window in (390, 1024):
+        if window == 1024:
+            tab.set_viewport_size({"width": window, "height": 800})
+            tab.click(".lens-projecting")
+        needs, has, wide, width = tab.evaluate(
+            f"[{box}.scrollHeight, {box}.clientHeight, {box}.scrollWidth, {box}.clientWidth]"
+        )
+        assert needs < has + 13  # half a line: letters may be higher than their line
+        assert wide <= width
 
 
-def test_presets_and_decoders_choose_the_controls(served: Any, visit: Visit) -> None:
-    tab = visit(served.url, 1100)
+def test_presets_and_decoders_choose_the_controls(served: Any, wide: Page) -> None:
+    tab = wide
     choose(tab, "lane-a-preset", "MARS exact")
     wait_for_about(tab, "a", "mars · MARS, exact")
     assert tab.input_value("#lane-a-checkpoint input") == "mars"
@@ -122,7 +126,7 @@ def test_presets_and_decoders_choose_the_controls(served: Any, visit: Visit) -> 
     choose(tab, "lane-a-decoder", "Jacobi")
     wait_for_about(tab, "a", "mars · Jacobi, 4 draft tokens")
     assert tab.input_value("#lane-a-preset input") == "Own"
-    tab.locator("#lane-b .lens-lane-settings > button").click()
+    fold(tab)
     tab.wait_for_selector("#lane-b-temperature", state="visible")
     always = {"preset", "checkpoint", "decoder", "temperature"}
     assert seen(tab, "b") == always | {"mode", "score", "window", "block-size", "extra-proposal"}
@@ -140,11 +144,15 @@ def test_presets_and_decoders_choose_the_controls(served: Any, visit: Visit) -> 
     wait_for_about(tab, "b", "mars · Draft model, block size 8, 4 draft tokens, draft markup")
     run(tab)
     assert {record.phase for record in served.last_run()[1].records} == {"prefill", "draft", "verify"}
+    choose(tab, "lane-a-preset", "AR")
+    wait_for_about(tab, "a", "ar · AR")
+    fold(tab)
+    restore(tab)
 
 
-def test_a_lane_has_settings_of_its_own(served: Any, visit: Visit) -> None:
-    tab = visit(served.url, 1100)
-    tab.locator("#lane-b .lens-lane-settings > button").click()
+def test_a_lane_has_settings_of_its_own(served: Any, wide: Page) -> None:
+    tab = wide
+    fold(tab)
     tab.fill("#lane-b-block-size input", "100")
     tab.wait_for_selector("[data-state=failed]")
     assert tab.inner_text(".lens-status") == "Lane B: block_size must be between 1 and 64, got 100."
@@ -158,20 +166,23 @@ def test_a_lane_has_settings_of_its_own(served: Any, visit: Visit) -> None:
     run(tab)
     recorded = {record.rows[0].threshold for record in served.last_run()[1].records if record.phase == "decode"}
     assert recorded == {0.6}
+    tab.fill("#threshold input[type=range]", "0.95")
+    fold(tab)
+    restore(tab)
 
 
-def test_a_lane_that_cannot_write_says_why(served: Any, visit: Visit) -> None:
-    tab = visit(served.url)
-    tab.wait_for_selector(".lens-lane >> nth=2")
+def test_a_lane_that_cannot_write_says_why(served: Any, wide: Page) -> None:
+    tab = wide
     choose(tab, "lane-b-checkpoint", "ar")
     tab.wait_for_selector("[data-lane=b] .lens-lane-problem")
     assert "ar was not trained to fill masks" in tab.inner_text("[data-lane=b] .lens-lane-problem")
     run(tab)
     assert [lane.key for lane in served.last_run()] == ["a", "c"]
+    restore(tab)
 
 
-def test_marks_and_the_end_of_the_slider(served: Any, visit: Visit) -> None:
-    tab = visit(served.url, 1100)
+def test_marks_and_the_end_of_the_slider(wide: Page) -> None:
+    tab = wide
     marks = tab.locator(".lens-mark")
     assert marks.all_inner_texts() == [".5", ".6", ".7", ".8", ".9", ".95"]
     marks.nth(2).click()
@@ -183,10 +194,11 @@ def test_marks_and_the_end_of_the_slider(served: Any, visit: Visit) -> None:
     run(tab)
     assert tab.inner_text("[data-lane=b] .lens-lane-inactive").startswith("The slider stands at one token per pass")
     assert tab.locator("[data-lane=a] .lens-lane-inactive:not(:empty)").count() == 0
+    tab.fill("#threshold input[type=range]", "0.95")
 
 
-def test_other_tabs_can_bring_settings_and_problems(served: Any, visit: Visit) -> None:
-    tab = visit(served.url, 1100)
+def test_other_tabs_can_bring_settings_and_problems(served: Any, wide: Page) -> None:
+    tab = wide
     tab.click("#tab-about-button")
     choice = {"checkpoint": "mars", "follows": False, "threshold": 0.7, "block_size": 4}
     tell(tab, "lens:use", {"choice": choice, "task": "logic", "seed": 11})
@@ -201,3 +213,4 @@ def test_other_tabs_can_bring_settings_and_problems(served: Any, visit: Visit) -
     wait_for_about(tab, "b", "mars · MARS, threshold, block size 4, τ 0.70")
     run(tab)
     assert {record.rows[0].threshold for record in served.last_run()[1].records if record.phase == "decode"} == {0.7}
+    restore(tab)

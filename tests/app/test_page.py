@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mars.metrics import COUNTED, Tally
+from tests.app.driving import begin, choose, finish, run, set_pace
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -23,23 +24,6 @@ GROUPS = """lane => [...document.querySelectorAll(`[data-lane=${lane}] .lens-pas
     tokens: [...group.querySelectorAll('.lens-token')].map(token => token.textContent),
     kinds: [...group.querySelectorAll('.lens-token')].map(token => token.classList.contains('first')),
 }))"""
-
-
-def set_pace(tab: Page, name: str) -> None:
-    tab.locator("#prompt textarea").blur()  # a long prompt lies over the settings while it is edited
-    tab.locator("#pace label", has_text=name).click()
-
-
-def run(tab: Page, pace: str = "Real time") -> None:
-    set_pace(tab, pace)
-    before = tab.get_attribute(".lens-stage", "data-run")
-    tab.click("#run")
-    tab.wait_for_selector(f".lens-stage:not([data-run='{before}'])")
-
-
-def finish(tab: Page, state: str = "done") -> None:
-    tab.wait_for_selector(f"[data-state={state}]")
-    tab.wait_for_selector("#run:enabled")
 
 
 def passes(tab: Page, lane: str) -> int:
@@ -66,8 +50,13 @@ def finished(served: Any, visit_once: Visit) -> tuple[Page, list[Any]]:
     """A page whose run is done, for tests that only look at it; and the lanes that the server kept of that run."""
     tab = visit_once(served.url)
     run(tab)
-    finish(tab)
     return tab, served.last_run()
+
+
+@pytest.fixture(scope="module")
+def bench(served: Any, visit_once: Visit) -> Page:
+    """A page for tests that run it themselves and leave its settings as they were."""
+    return visit_once(served.url)
 
 
 def card(tab: Page) -> str:
@@ -80,6 +69,7 @@ def test_the_page_loads_with_problem_and_lanes(served: Any, visit: Visit, exampl
     assert tab.input_value("#prompt textarea") == example.prompt
     assert tab.inner_text("#known-answer") == f"Known answer\n{example.answer}"
     assert not tab.is_visible("#models"), "one pair leaves no choice"
+    assert not tab.is_visible("#follow")
     assert not tab.is_visible(".lens-models")
     assert tab.locator(".lens-lane-about").all_inner_texts() == [
         "ar · AR · CPU",
@@ -88,9 +78,9 @@ def test_the_page_loads_with_problem_and_lanes(served: Any, visit: Visit, exampl
     ]
 
 
-def test_all_lanes_stream_at_the_same_time(served: Any, visit: Visit) -> None:
-    tab = visit(served.url)
-    run(tab, "Readable")
+def test_all_lanes_stream_at_the_same_time(bench: Page) -> None:
+    tab = bench
+    begin(tab, "Readable")
     for lane in LANES:
         wait_for_passes(tab, lane, 2)
     early = {lane: passes(tab, lane) for lane in LANES}
@@ -165,9 +155,9 @@ def test_a_card_opens_by_mouse_and_keyboard(finished: tuple[Page, list[Any]]) ->
     assert tab.locator(".lens-card").is_hidden()
 
 
-def test_a_slider_acts_on_later_passes_only(served: Any, visit: Visit) -> None:
-    tab = visit(served.url)
-    run(tab, "Slow")
+def test_a_slider_acts_on_later_passes_only(served: Any, bench: Page) -> None:
+    tab = bench
+    begin(tab, "Slow")
     wait_for_passes(tab, "b", 2)
     before = tab.evaluate(GROUPS, "b")
     move_slider(tab, "0.7")
@@ -187,11 +177,12 @@ def test_a_slider_acts_on_later_passes_only(served: Any, visit: Visit) -> None:
     assert all(len(group["tokens"]) == 1 for group in after if group["threshold"] == "none")
     assert max(len(group["tokens"]) for group in after if group["threshold"] == "0.7") > 3
     assert {group["threshold"] for group in tab.evaluate(GROUPS, "a")} == {"none"}
+    move_slider(tab, "0.95")
 
 
-def test_stop_works_and_another_run_starts(served: Any, visit: Visit) -> None:
-    tab = visit(served.url)
-    run(tab, "Slow")
+def test_stop_works_and_another_run_starts(bench: Page) -> None:
+    tab = bench
+    begin(tab, "Slow")
     wait_for_passes(tab, "b", 2)
     started = time.monotonic()
     tab.click("#stop")
@@ -202,14 +193,11 @@ def test_stop_works_and_another_run_starts(served: Any, visit: Visit) -> None:
     assert tab.locator(".lens-ending").all_inner_texts() == ["stopped"] * 3
     assert tab.locator(".lens-badge").all_inner_texts() == [""] * 3
     run(tab)
-    finish(tab)
 
 
-def test_a_follow_up_goes_on_in_every_lane(served: Any, visit: Visit) -> None:
-    tab = visit(served.url)
-    assert not tab.is_visible("#follow")
+def test_a_follow_up_goes_on_in_every_lane(served: Any, bench: Page) -> None:
+    tab = bench
     run(tab)
-    finish(tab)
     first = {lane.key: lane.text for lane in served.last_run()}
     assert not tab.is_visible("#stop")
     tab.fill("#prompt textarea", "Now shorter, please")
@@ -228,14 +216,13 @@ def test_a_follow_up_goes_on_in_every_lane(served: Any, visit: Visit) -> None:
     assert tab.evaluate("scrollY") == 0
     tab.click("#tab-compare-button")
     run(tab)
-    finish(tab)
     assert tab.locator(".lens-earlier").count() == 0
 
 
-def test_two_people_run_and_steer_on_their_own(served: Any, visit: Visit) -> None:
-    first, second = visit(served.url), visit(served.url)
-    run(first, "Slow")
-    run(second, "Slow")
+def test_two_people_run_and_steer_on_their_own(served: Any, bench: Page, visit: Visit) -> None:
+    first, second = bench, visit(served.url)
+    begin(first, "Slow")
+    begin(second, "Slow")
     wait_for_passes(first, "b", 1)
     wait_for_passes(second, "b", 1)
     move_slider(first, "0.75")
@@ -249,17 +236,16 @@ def test_two_people_run_and_steer_on_their_own(served: Any, visit: Visit) -> Non
     assert "none" not in seen[0]
     assert "0.75" not in seen[1]
     assert first.inner_text("[data-lane=a] .lens-text") == second.inner_text("[data-lane=a] .lens-text")
+    move_slider(first, "0.95")
 
 
-def test_markup_and_control_tokens_stay_text(served: Any, visit: Visit) -> None:
-    tab = visit(served.url)
-    tab.click("#lane-b-checkpoint input")
-    tab.get_by_role("option", name="markup").click()
+def test_markup_and_control_tokens_stay_text(served: Any, bench: Page) -> None:
+    tab = bench
+    choose(tab, "lane-b-checkpoint", "markup")
     tab.wait_for_function("document.querySelector('[data-lane=b] .lens-lane-about').textContent.startsWith('markup')")
     hostile = "<script>document.title='gone'</script><img src=x onerror=alert(1)><|im_end|><|mask|><b>x</b>"
     tab.fill("#prompt textarea", hostile + "{{value}}${value}")
     run(tab)
-    finish(tab)
     assert tab.title() == "MARS Lens"
     text = tab.locator("[data-lane=b] .lens-text")
     assert text.locator("script, img, b").count() == 0
@@ -273,12 +259,8 @@ def test_markup_and_control_tokens_stay_text(served: Any, visit: Visit) -> None:
     assert "<script>document.title = 'gone'</script>" in (tab.locator(".step-passage").text_content() or "")
     assert "😀" in (tab.locator(".step-passage").text_content() or "")
     assert tab.title() == "MARS Lens"
-
-
-@pytest.fixture(scope="module")
-def own_prompts(served: Any, visit_once: Visit) -> Page:
-    """A page for tests that give it prompts of their own, the last of which can run."""
-    return visit_once(served.url)
+    tab.click("#tab-compare-button")
+    choose(tab, "lane-b-checkpoint", "mars")
 
 
 @pytest.mark.parametrize(
@@ -286,8 +268,8 @@ def own_prompts(served: Any, visit_once: Visit) -> Page:
     [("", "The prompt is empty."), ("x" * 100_000, "The prompt has 100,000 characters; at most 20,000 are read.")],
     ids=["empty", "huge"],
 )
-def test_a_prompt_that_cannot_run_gets_a_sentence(own_prompts: Page, prompt: str, sentence: str) -> None:
-    tab = own_prompts
+def test_a_prompt_that_cannot_run_gets_a_sentence(bench: Page, prompt: str, sentence: str) -> None:
+    tab = bench
     tab.fill("#prompt textarea", prompt)
     set_pace(tab, "Real time")
     tab.click("#run")
@@ -295,24 +277,23 @@ def test_a_prompt_that_cannot_run_gets_a_sentence(own_prompts: Page, prompt: str
     assert status(tab).startswith(sentence)
     tab.fill("#prompt textarea", "How many sheep?")
     run(tab)
-    finish(tab)
 
 
-def test_a_broken_checkpoint_says_why(served: Any, visit: Visit) -> None:
-    tab = visit(served.url)
+def test_a_broken_checkpoint_says_why(bench: Page) -> None:
+    tab = bench
     for name, state in (("broken", "failed"), ("mars", "idle")):
-        tab.click("#lane-b-checkpoint input")
-        tab.get_by_role("option", name=name, exact=True).click()
+        choose(tab, "lane-b-checkpoint", name)
         tab.wait_for_selector(f"[data-state={state}]")
         if state == "failed":
             assert "config.json of broken is missing" in status(tab)
             assert "config.json of broken is missing" in tab.inner_text("[data-lane=b] .lens-lane-problem")
     run(tab)
-    finish(tab)
 
 
-def test_new_problems_bring_their_known_answers(served: Any, visit: Visit) -> None:
-    tab = visit(served.url)
+def test_new_problems_bring_their_known_answers(bench: Page, example: Any) -> None:
+    tab = bench
+    tab.click(".lens-examples button >> nth=0")
+    tab.wait_for_selector(f"#known-answer strong:text-is('{example.answer}')")
     prompt = tab.locator("#prompt textarea")
     before, answer = prompt.input_value(), tab.inner_text("#known-answer strong")
     assert answer
@@ -337,7 +318,6 @@ def test_new_problems_bring_their_known_answers(served: Any, visit: Visit) -> No
 def test_a_phone_shows_one_lane_unscrolled(served: Any, visit: Visit) -> None:
     tab = visit(served.url, 390, 844)
     run(tab)
-    finish(tab)
     tab.locator("[data-lane=b] .lens-token").last.hover()
     widths = tab.evaluate("[document.documentElement.scrollWidth, document.body.scrollWidth]")
     assert max(widths) <= 390
@@ -351,24 +331,17 @@ def test_a_phone_shows_one_lane_unscrolled(served: Any, visit: Visit) -> None:
         assert box["x"] + box["width"] <= 390
 
 
-def test_what_a_leaving_page_logs_is_ignored(served: Any, visit: Visit) -> None:
-    """The teardown of `visit` is what fails here: Gradio logs the streams it cuts off, when it has some open."""
-    tab = visit(served.url)
-    for leave in (lambda: tab.goto(tab.url), tab.reload):
-        tab.evaluate("addEventListener('beforeunload', () => console.error('a stream was cut off'))")
-        leave()
-        tab.wait_for_selector("[data-state=idle]", state="attached")
-
-
-def test_enter_runs_and_shift_enter_breaks_the_line(served: Any, visit: Visit) -> None:
-    tab = visit(served.url)
+def test_enter_runs_and_shift_enter_breaks_the_line(bench: Page) -> None:
+    tab = bench
     set_pace(tab, "Real time")
     prompt = tab.locator("#prompt textarea")
+    before = tab.get_attribute(".lens-stage", "data-run")
     prompt.fill("How many sheep")
     prompt.press("Shift+Enter")
     prompt.press_sequentially("are there?")
-    assert tab.locator("[data-state=idle]").count() == 1
+    assert tab.get_attribute(".lens-stage", "data-run") == before
     prompt.press("Enter")
+    tab.wait_for_selector(f".lens-stage:not([data-run='{before}'])")
     finish(tab)
     assert prompt.input_value() == "How many sheep\nare there?"
     prompt.fill("And goats?")
@@ -376,8 +349,8 @@ def test_enter_runs_and_shift_enter_breaks_the_line(served: Any, visit: Visit) -
 
 
 @pytest.mark.parametrize("limit", ["0", "5000", ""])
-def test_a_length_limit_says_what_is_allowed(own_prompts: Page, limit: str) -> None:
-    tab = own_prompts
+def test_a_length_limit_says_what_is_allowed(bench: Page, limit: str) -> None:
+    tab = bench
     before = tab.input_value("#limit input")
     tab.fill("#limit input", limit)
     tab.locator("#limit input").blur()
@@ -386,7 +359,6 @@ def test_a_length_limit_says_what_is_allowed(own_prompts: Page, limit: str) -> N
     assert status(tab) == "The length limit must be between 16 and 512 new tokens."
     tab.fill("#limit input", before)
     run(tab)
-    finish(tab)
 
 
 def test_a_run_that_nobody_answers_says_so(served: Any, visit: Visit) -> None:

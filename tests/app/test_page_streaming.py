@@ -12,6 +12,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from tests.app.driving import begin, finish
+
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
@@ -96,14 +98,6 @@ def open_page(served: Any, new_tab: Callable[[str], Page]) -> Open:
     return open_page
 
 
-def run(tab: Page, pace: str) -> None:
-    tab.locator("#pace label", has_text=pace).click()
-    shown = tab.locator(".lens-stage").get_attribute("data-run")
-    tab.click("#run")
-    tab.wait_for_selector(f".lens-stage[data-state=done]:not([data-run='{shown}'])")
-    tab.wait_for_selector("#run:enabled")
-
-
 def test_an_idle_page_comes_to_rest(open_page: Open) -> None:
     tab = open_page(script=COUNT_FRAMES)
     for _ in range(20):  # Gradio's transitions take a while
@@ -125,7 +119,8 @@ def test_every_token_comes_once_in_one_answer(open_page: Open, served: Any) -> N
     asked: list[Any] = []
     tab.on("response", lambda answer: asked.append(answer) if "/runs/" in answer.url else None)
     for pace in ("Readable", "Real time"):
-        run(tab, pace)
+        begin(tab, pace)
+        finish(tab)
         [answer] = asked
         asked.clear()
         assert answer.status == 200
@@ -136,13 +131,11 @@ def test_every_token_comes_once_in_one_answer(open_page: Open, served: Any) -> N
 
 def test_a_run_survives_a_lost_connection(open_page: Open, served: Any, proxy: Proxy) -> None:
     tab = open_page(proxy.url)
-    tab.locator("#pace label", has_text="Readable").click()
-    tab.click("#run")
+    begin(tab, "Readable")
     tab.wait_for_selector("[data-lane=b] .lens-pass >> nth=2")
     proxy.cut("/runs/")
     tab.wait_for_selector(".lens-status:text-is('The connection was lost. Reconnecting …')")
-    tab.wait_for_selector(".lens-stage[data-state=done]")
-    tab.wait_for_selector("#run:enabled")
+    finish(tab)
     drawn(tab, served)
     first, again = (sent for sent in proxy.sent if b"GET /runs/" in sent)
     assert b"last-event-id" not in first.lower()

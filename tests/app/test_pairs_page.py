@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import urlsplit
 
 import pytest
 
 from app.compare import problems
+from tests.app.driving import run, said, wait_said
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -22,11 +23,6 @@ def wait_value(tab: Page, selector: str, value: str) -> None:
     tab.wait_for_function(
         "([selector, value]) => document.querySelector(selector)?.value === value", arg=[selector, value]
     )
-
-
-def wait_said(tab: Page, **said: str) -> None:
-    wanted = "said => JSON.stringify(Object.fromEntries(new URLSearchParams(location.search))) === JSON.stringify(said)"
-    tab.wait_for_function(wanted, arg=said)
 
 
 def choose(tab: Page, number: int) -> None:
@@ -95,8 +91,7 @@ def test_the_other_pair_is_one_click_away(two_pairs: Any, visit: Visit) -> None:
     assert tab.input_value("#limit input") == "192"
     assert tab.inner_text("#known-answer strong") == "54"
     tab.wait_for_selector("[data-state=idle]")
-    tab.click("#run")
-    tab.wait_for_selector("[data-state=done]")
+    run(tab)
     assert tab.locator(".lens-badge.right").count() >= 1
     choose(tab, 0)
     wait_value(tab, "#lane-c-checkpoint input", "adapted")
@@ -139,7 +134,3 @@ def test_an_address_without_a_choice_opens(two_pairs: Any, visit: Visit) -> None
     assert is_shown(tab, "#family")
     tab.wait_for_function("location.search.includes('models=tiny')")
     assert said(tab) == {"task": "logic", "seed": "3", "tau": "0.8", "models": "tiny"}
-
-
-def said(tab: Page) -> dict[str, str]:
-    return {name: values[-1] for name, values in parse_qs(urlsplit(tab.url).query).items()}

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.app.driving import run
+
 if TYPE_CHECKING:
     from playwright.sync_api import Download, Page
 
@@ -27,9 +29,7 @@ def test_a_shared_run_opens_where_one_looked(
     served: Any, visit: Visit, new_tab: Callable[[str], Page], tmp_path: Path
 ) -> None:
     tab = visit(served.url)
-    tab.click("#run")
-    tab.wait_for_selector(".lens-stage[data-state=done]")
-    tab.wait_for_selector("#run:enabled")
+    run(tab)
     text = tab.locator(".lens-lane[data-lane=a] .lens-text").text_content()
     with tab.expect_download() as saved:
         tab.click(".lens-board .lens-share")

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.app.driving import selected
+
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
@@ -30,12 +32,14 @@ def tau(tab: Page) -> float:
     return float(tab.input_value("#threshold input[type=range]"))
 
 
-def selected(tab: Page) -> str | None:
-    return tab.get_attribute("#tabs [role=tab][aria-selected=true]", "data-tab-id")
+@pytest.fixture(scope="module")
+def still(served: Any, visit_once: Visit) -> Page:
+    """A page on which no key has an effect that lasts."""
+    return visit_once(served.url)
 
 
-def test_the_dialog_lists_keys_and_returns_focus(served: Any, visit: Visit) -> None:
-    tab = visit(served.url)
+def test_the_dialog_lists_keys_and_returns_focus(still: Page) -> None:
+    tab = still
     tab.focus(".lens-keys")
     tab.keyboard.press("?")
     tab.wait_for_selector("dialog.lens-help[open]")
@@ -48,6 +52,7 @@ def test_the_dialog_lists_keys_and_returns_focus(served: Any, visit: Visit) -> N
     assert tab.evaluate("document.activeElement.matches('.lens-keys')")
     tab.click(".lens-keys")
     tab.wait_for_selector("dialog.lens-help[open]")
+    tab.keyboard.press("Escape")
 
 
 def test_keys_run_stop_draw_and_steer(served: Any, visit: Visit) -> None:
@@ -69,8 +74,8 @@ def test_keys_run_stop_draw_and_steer(served: Any, visit: Visit) -> None:
     tab.wait_for_selector("[data-state=stopped]")
 
 
-def test_keys_act_on_what_is_in_view(served: Any, visit: Visit) -> None:
-    tab = visit(served.url)
+def test_keys_act_on_what_is_in_view(still: Page) -> None:
+    tab = still
     names = tab.locator("#tabs [role=tab]").evaluate_all("tabs => tabs.map(tab => tab.dataset.tabId)")
     for number, name in reversed(list(enumerate(names, start=1))):
         tab.keyboard.press(str(number))
@@ -87,8 +92,8 @@ def test_keys_act_on_what_is_in_view(served: Any, visit: Visit) -> None:
     assert tau(tab) == before
 
 
-def test_no_key_acts_while_somebody_types(served: Any, visit: Visit) -> None:
-    tab = visit(served.url)
+def test_no_key_acts_while_somebody_types(still: Page) -> None:
+    tab = still
     for key in ("Control+?", "Alt+t", "Alt+p", "Meta+d"):  # those are the browser's
         tab.keyboard.press(key)
     assert tab.locator("dialog[open], body.dark, html.lens-projector").count() == 0

@@ -11,6 +11,7 @@ import pytest
 
 from app.runs.run import read
 from app.runs.stored import REPLAYS
+from tests.app.driving import run
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -30,14 +31,6 @@ def open_step(tab: Page) -> Page:
     tab.click("#tab-step-button")
     tab.wait_for_selector(".step-top[data-ready]")
     return tab
-
-
-def run(tab: Page) -> None:
-    tab.locator("#pace label", has_text="Real time").click()
-    tab.click("#run")
-    tab.wait_for_selector("[data-state=done]")
-    tab.wait_for_selector("#run:enabled")
-    tab.wait_for_function("lens.keeper.runs.size > 0")
 
 
 def show(tab: Page, name: str, lane: str) -> None:
@@ -92,9 +85,17 @@ def test_without_a_run_the_shipped_ones_are_offered(served: Any, visit: Visit) -
     assert not tab.locator(".step-offers").is_visible()
 
 
-def test_every_pass_is_drawn_as_recorded(served: Any, visit: Visit) -> None:
-    tab = visit(served.url)
+@pytest.fixture(scope="module")
+def ran(served: Any, visit_once: Visit) -> Page:
+    """A page with a run, the last of the server."""
+    tab = visit_once(served.url)
     run(tab)
+    tab.wait_for_function("lens.keeper.runs.size > 0")
+    return tab
+
+
+def test_every_pass_is_drawn_as_recorded(served: Any, ran: Page) -> None:
+    tab = ran
     tab.click(".lens-step-through")
     lanes = [lane for lane in served.last_run() if lane.records[-1].phase == "decode"]  # not the exact one
     assert len(lanes) == 2
@@ -203,9 +204,9 @@ def test_exact_decoding_shows_drafts_and_the_tree(shipped: Page) -> None:
     assert "sees the prefix (" in tab.inner_text(".step-caption")
 
 
-def test_a_run_is_opened_saved_loaded_and_kept(served: Any, visit: Visit, tmp_path: Path) -> None:
-    tab = visit(served.url)
-    run(tab)
+def test_a_run_is_opened_saved_loaded_and_kept(served: Any, ran: Page, visit: Visit, tmp_path: Path) -> None:
+    tab = ran
+    tab.click("#tab-compare-button")
     tab.locator("[data-lane=b] .lens-pass").nth(2).locator(".lens-token").nth(1).click()
     tab.click(".lens-card-step")  # a token in Compare leads to its pass
     tab.wait_for_selector(".step-lane[data-lane=b][aria-pressed=true]")

@@ -234,8 +234,7 @@ def test_a_view_has_an_address(site: Any, shown: Page, visit: Visit) -> None:
     tab = shown
     choose(tab, "Question", "families")
     tab.wait_for_function("location.search.includes('figure=families')")
-    other = visit(site.url)
-    other.goto(tab.url)
+    other = visit(tab.url)
     other.wait_for_selector(".trade[data-figure=families]")
     assert other.locator(".trade-field", has_text="Question").locator("select").input_value() == "families"
     choose(tab, "Question", "frontier")

@@ -118,7 +118,7 @@ def test_a_person_logs_in_and_runs(guarded: Any, chromium: Browser) -> None:
     complaints: list[str] = []
     tab = context.new_page()
     tab.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
-    tab.goto(guarded.url)
+    tab.goto(guarded.url + "?pace=0")
     _log_in(tab, "wrong")
     tab.wait_for_selector("text=Incorrect")
     complaints.clear()  # the browser tells of the refused login
