@@ -20,10 +20,10 @@ class Figure:
 FIGURES = {
     "frontier": Figure(
         question="How much accuracy do more tokens cost?",
-        reading="Up is more accurate: points to AR on the same problems, with their 95 % interval; where nobody scores "
-        "the answers, the share of tokens that one-token mode writes as well. Right is more tokens, each second or "
-        "each forward pass. A line runs through the thresholds of one decoder, from one-token mode to the most "
-        "lenient; decoders without a threshold are single marks. The dashed line is AR.",
+        reading="Up is more accurate: the difference from AR on the same problems, in points, with its 95 % interval. "
+        "For answers that are not scored, up is the share of tokens that equal those of one-token mode. Right is "
+        "more tokens, per second or per forward pass. A line joins the thresholds of one decoder, from one-token "
+        "mode to the lowest; a decoder without a threshold is a single mark. The dashed line is AR.",
     ),
     "equal_accuracy": Figure(
         question="Which decoder is fastest within the accuracy budget?",

@@ -40,8 +40,8 @@ class SweepOpening(StrictDict):
 class Swept(StrictDict):
     """A finished text. `threshold` is None for AR.
 
-    `milliseconds` is the mean time of a pass that writes; `ratio` is the time over AR's, None for AR and for a model of
-    another size; `differing` counts the tokens in which the text differs from AR's.
+    `milliseconds` is the mean time of a pass that writes; `speed` is AR's time over its own, None for AR and for a
+    model of another size; `differing` counts the tokens in which the text differs from AR's.
     """
 
     kind: Literal["swept"]
@@ -50,7 +50,7 @@ class Swept(StrictDict):
     tokensPerForward: float
     milliseconds: float
     seconds: float
-    ratio: float | None
+    speed: float | None
     differing: int
 
 
@@ -119,7 +119,7 @@ def row(lane: Lane, baseline: Lane) -> Swept:
         "tokensPerForward": round(tally.tokens_per_forward, 4),
         "milliseconds": round(1000 * sum(record.seconds for record in written) / tally.passes, 3),
         "seconds": round(tally.seconds, 5),
-        "ratio": round(tally.seconds / baseline.tally.seconds, 4) if other and same else None,
+        "speed": round(baseline.tally.seconds / tally.seconds, 4) if other and same else None,
         "differing": differing(lane.written, baseline.written),
     }
 
@@ -133,14 +133,14 @@ def differing(written: Sequence[str], others: Sequence[str]) -> int:
 def _closing(rows: Sequence[Swept], live: LiveRun, shared: bool) -> stream.Status:
     if live.stopped:
         return stream.state("stopped", live.reason)
-    best = min((row for row in rows[1:] if row["ratio"]), key=lambda row: row["ratio"] or 0.0, default=None)
+    best = max((row for row in rows[1:] if row["speed"]), key=lambda row: row["speed"] or 0.0, default=None)
     if best is None:
         told = "These models differ in size, so their times are not compared."
-    elif (best["ratio"] or 0.0) >= 1.0:
+    elif (best["speed"] or 0.0) <= 1.0:
         told = "No τ was faster than AR."
     else:
         told = (
-            f"τ = {best['threshold']} was fastest, in {best['ratio']:.2f} of AR's time; "
+            f"τ = {best['threshold']} was fastest, with {best['speed']:.2f}× the speed of AR; "
             f"{best['differing']} of its {best['tokens']} tokens differ from AR's text."
         )
     return stream.state("done", f"Done. {told}{_SHARED if shared else ''}")

@@ -14,7 +14,7 @@ from app.tabs.parts import QUIET, begun, drawn, ended, refusal
 from mars.schema import checked
 
 _INTRO = """<header class="board-heading"><h2>Score board</h2>
-<p>The lanes above solve new problems whose answers are known. τ acts while they write.</p>
+<p>The lanes above solve new problems whose answers are known. You can move τ while they write.</p>
 </header>"""
 
 

@@ -99,7 +99,7 @@ class Tab:
             start = self.starts[self.pairs[0].key]
             self.reading, self.threshold = build_slider(start)
             visible = any(one.stops for one in self.starts.values()) or HIDDEN
-            self.lost = plain("threshold-lost", stop_words(slider_value(start), start), "Measured", visible=visible)
+            self.lost = plain("threshold-lost", stop_words(slider_value(start), start), visible=visible)
         with gr.Row(elem_classes="lens-go"):
             self.run = gr.Button("Run", variant="primary", size="lg", elem_id="run", min_width=10)
             with gr.Row(elem_classes="lens-stop-or-follow"):
@@ -345,15 +345,15 @@ def threshold_of(value: object) -> float | None:
 
 
 def stop_words(value: object, start: Start) -> str:
-    """What was measured at this value of the slider: points lost to AR, and the speed; empty where nothing was."""
+    """What was measured at this value of the slider: its accuracy and speed beside AR; empty where nothing was."""
     stop = next((stop for stop in start.stops if stop.threshold == threshold_of(value)), None)
     if stop is None:
         return ""
     points, low, high = stop.points
-    change = f"{abs(points):.1f} points {'lost' if points < 0 else 'gained'}"
+    change = f"{abs(points):.1f} points {'less' if points < 0 else 'more'} accurate than AR"
     low, high = (-high, -low) if points < 0 else (low, high)
-    speed = f"{stop.tokens_per_forward:.1f} tokens a pass" if stop.speed is None else f"{stop.speed[0]:.1f} × AR"
-    return f"{change} [{low:.1f}, {high:.1f}], n = {stop.n:,}; {speed}".replace("-", "−")
+    speed = f"{stop.tokens_per_forward:.1f} tokens a pass" if stop.speed is None else f"{stop.speed[0]:.1f}× as fast"
+    return f"On {stop.n:,} problems: {change} [{low:.1f}, {high:.1f}], {speed}".replace("-", "−")
 
 
 def threshold_words(value: object) -> str:

@@ -23,7 +23,6 @@ from app.tradeoffs.view import AXES, PER_FORWARD, View
 BY_FAMILY, BARS, FRONTIER = "families", "equal_accuracy", "frontier"
 CHAT = "chat"
 """Of ordinary questions, which nobody judges: a way to look at the pair beside its families."""
-_NOTES = {FRONTIER: "Rings mark settings that no other beats; the star is the answer above."}
 _PICKED = "the answer: within {points:g} points of AR"
 
 
@@ -131,7 +130,7 @@ def draw(run_cache: RunCache, view: View) -> dict[str, Any]:
         _mark(figure, answer.chosen, view.points)
     return {
         "figure": page(figure),
-        "caption": FIGURES[view.figure].caption(_NOTES.get(view.figure, "")),
+        "caption": FIGURES[view.figure].caption(),
         "empty": "" if len(points) else _why_empty(view),
         "axes": [{"value": name, "label": label} for name, label in AXES.items()],
         "against": view.against,

@@ -48,9 +48,9 @@ def finding(rows: pd.DataFrame, *, points: float, against: str) -> Finding:
     if able.empty and not scored:
         return Finding(sentence=f"{start}, and no setting here writes that text in every answer.", how=how)
     if able.empty:
-        closest = f"the closest may lose {tried['loss_at_most'].min():.1f}"
-        advice = "so stay with AR or raise the budget"
-        return Finding(sentence=f"{start}, no setting{where} is sure enough: {closest}, {advice}.", how=how)
+        closest = f"the closest may lose {_points(round(tried['loss_at_most'].min(), 1))}"
+        none = f"No setting{where} is surely within {_points(points)} of AR's accuracy: {closest}."
+        return Finding(sentence=f"{none} Raise the budget, or stay with AR.", how=how)
     row = _best(able, against)
     how = f"{how} {called(row)} ({setting_words(row)}): {_loss(row)}."
     if against != PER_FORWARD and row["speedup"] <= 1 + _ALIKE:
@@ -74,7 +74,7 @@ def _lossy(able: pd.DataFrame, against: str) -> str:
     if able.empty:
         return f"{start}, none is surely within the budget."
     row = _best(able, against)
-    speed = f"{row[against]:.1f} tokens per forward" if against == PER_FORWARD else f"{_times(row['speedup'])} AR"
+    speed = f"{row[against]:.1f} tokens per forward" if against == PER_FORWARD else _faster(row)
     return f"{start}, the best within it is {called(row)}: {speed}."
 
 
@@ -109,11 +109,16 @@ def _where(ar: Row, against: str) -> str:
 
 def _speed(row: Row, ar: Row) -> str:
     tokens = _rounded(row["tokens_per_second"])
-    return f"about {tokens} tokens a second, {_times(row['speedup'])} AR, on {problems_words(ar)}"
+    return f"about {tokens} tokens a second, {_faster(row)}, on {problems_words(ar)}"
+
+
+def _faster(row: Row) -> str:
+    return f"{_times(row['speedup'])} as fast as AR"
 
 
 def _tried(count: int, problems: int) -> str:
-    return f"{count} {_plural('setting', count)} tried on {problems:,} problems, {CONFIDENCE:.0%} confidence."
+    together = "" if count == 1 else " in all of them together, so the limits are wider than the intervals drawn"
+    return f"{count} {_plural('setting', count)} tried on {problems:,} problems; {CONFIDENCE:.0%} confidence{together}."
 
 
 def _loss(row: Row) -> str:

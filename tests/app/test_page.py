@@ -346,6 +346,9 @@ def test_enter_runs_and_shift_enter_breaks_the_line(bench: Page) -> None:
     assert prompt.input_value() == "How many sheep\nare there?"
     prompt.fill("And goats?")
     tab.wait_for_selector(".lens-answers:text-is('The answers below are to “How many sheep are there?”')")
+    tab.click("#lanes label >> nth=0")
+    tab.wait_for_selector(".lens-answers:empty", state="attached")  # new lanes have answered nothing
+    tab.click("#lanes label >> nth=1")
 
 
 @pytest.mark.parametrize("limit", ["0", "5000", ""])

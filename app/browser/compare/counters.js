@@ -10,8 +10,8 @@ const FEWEST_BARS = 4;
 const COUNTERS = [
   ["tokens", "tokens", "Tokens accepted so far, the end of the turn included.", ({ counts }) => counts.tokens],
   ["tokensPerForward", "tokens / pass", "Tokens ÷ passes that write; reading the prompt and drafting do not count.", ({ counts }) => counts.passes && decimals(counts.tokensPerForward, 2)],
-  ["milliseconds", "ms / pass", "Mean model time of a pass that writes.", ({ milliseconds }) => milliseconds && decimals(milliseconds, 1)],
-  ["tokensPerSecond", "tok / s", "Tokens ÷ seconds of model time, the prompt included.", ({ counts }) => counts.tokens && decimals(counts.tokensPerSecond, 0)],
+  ["milliseconds", "ms / pass", "Mean model time of a pass that writes.", ({ milliseconds }) => milliseconds && inMilliseconds(milliseconds)],
+  ["tokensPerSecond", "tok / s", "Tokens ÷ seconds of model time, the prompt included.", ({ counts }) => counts.tokens && decimals(counts.tokensPerSecond, counts.tokensPerSecond < 10 ? 1 : 0)],
 ];
 
 export class Counters {
@@ -21,7 +21,7 @@ export class Counters {
     this.places = make("div", "lens-places", "", { "aria-hidden": true });
     this.spoken = make("span", "lens-spoken", "none yet");
     const meaning = "Of the tokens proposed at place 1, 2, 3 … of a pass, the share that was accepted.";
-    put(this.cell("places", "by place", meaning), this.places, this.spoken);
+    put(this.cell("places", "acceptance", meaning), this.places, this.spoken);
     this.cost = new CostBar();
     this.root = put(make("div", "lens-strip"), this.cost.root, this.list);
   }
@@ -83,9 +83,13 @@ class CostBar {
   }
 }
 
+function inMilliseconds(value) {
+  return decimals(value, value < 100 ? 1 : 0);
+}
+
 export function costWords(gain, milliseconds, base) {
   const [cost, tokens] = [milliseconds / base, decimals(gain, 2)];
-  const passes = `A pass takes ${decimals(milliseconds, 1)} ms, AR's ${decimals(base, 1)} ms`;
+  const passes = `A pass takes ${inMilliseconds(milliseconds)} ms, AR's ${inMilliseconds(base)} ms`;
   const even = decimals(cost, 2);
   return `${passes}. It must write more than ${even} tokens a pass to be faster, and writes ${tokens}${gain < cost ? ", so it is slower" : ""}.`;
 }

@@ -175,8 +175,8 @@ export class LaneView {
   // What proposed the tokens that passes gained beyond their first, and what was spent on them, in words.
   get spent() {
     const counts = proposedBy(this.sources, this.lane.decoder);
-    const gained = this.sources.length ? `Tokens beyond one a pass: ${proposedWords(counts)}.` : "";
-    return this.masks ? `${gained} ${plural(this.masks, "mask")} spent.`.trim() : gained;
+    const gained = this.sources.length ? `Beyond one token per pass: ${proposedWords(counts)}.` : "";
+    return this.masks ? `${gained} ${plural(this.masks, "mask")} computed.`.trim() : gained;
   }
 
   // Over `baseline`; null until it is known, and for a lane with another model.

@@ -15,7 +15,7 @@ import { Pointer } from "./pointer.js";
 
 const BEFORE = new Set(["idle", "loading"]);
 const DETAILS_KEY = "mars-lens:details";
-const LEGEND = "The surer the model was of a token, the longer its line: plain where it read real text, dashed a mask, double a draft. Framed tokens were not accepted.";
+const LEGEND = "A longer line under a token: the model was surer of it. The line is plain where it read real text, dashed where a mask, double where a draft. Framed tokens were not accepted.";
 const SIGN = { mask: 2 };
 const PATIENCE = 5_000; // milliseconds
 const UNANSWERED = "The server does not answer. Is it still running, and is this browser online?";
@@ -112,6 +112,10 @@ class Stage extends RunView {
     this.pointer.leave();
     const chosen = JSON.stringify(lanes.map(({ settings }) => settings));
     if (this.chosen && this.chosen !== chosen) this.leaveRecorded();
+    if (id !== this.followed) {
+      this.asked = undefined; // these lanes have answered nothing yet
+      this.answers.textContent = "";
+    }
     this.chosen = chosen;
     this.lanes = new LaneSet(lanes, this.facts, recorded);
     this.looked = { lane: this.looked.lane };

@@ -40,10 +40,10 @@ const windowPage = {
   question: "How can one pass write several tokens?",
   text: [
     "Many tokens leave hardly any choice: after “Monday,” comes “Tuesday”. MARS appends masks to the text, here five of " +
-      "them, and forwards them in the same pass. The last real token says " +
-      "what comes next, as ever; each mask says what comes one place further on.",
-    "The first proposal has read only real text. The others have read masks: they are guesses about a future that is " +
-      "not written yet. Those from the left that are sure enough are accepted, and the masks move on. Each coloured " +
+      "them, and forwards them in the same pass. The last real token " +
+      "proposes the next token, as before; each mask proposes the token one place further on.",
+    "The first proposal has read only real text. The others have read masks: they do not know the tokens before " +
+      "them. Those from the left that are sure enough are accepted, and the masks move on. Each coloured " +
       "band came out of one pass; the number at its end says how many tokens it has.",
   ],
   task: "Fill the masks of a few passes, and find one that gained three tokens.",
@@ -78,8 +78,8 @@ const thresholdPage = {
   title: "The threshold",
   question: "How sure must the model be before a token is accepted?",
   text: [
-    "How sure is sure enough? The threshold τ decides. From the left, a proposal is accepted while its score reaches " +
-      "τ. The first one below τ ends the pass; all behind it are thrown away, however sure the model was of them.",
+    "From the left, a proposal is accepted while its score reaches the threshold τ. The first one below τ ends the " +
+      "pass; all behind it are discarded, however sure the model was of them.",
     "The first proposal needs no score: it is the token that the model would have written anyway. At τ\u00a0=\u00a01 " +
       "a pass gains hardly more than that one token. (This page and the next show a small model with seven masks, " +
       "whose answers can be checked.)",
@@ -123,7 +123,7 @@ const thresholdPage = {
 
 const lowThresholdPage = {
   id: "low-threshold",
-  title: "What goes wrong at a low\u00a0τ",
+  title: "Errors at a low\u00a0τ",
   question: "How low can τ go before the answer is wrong?",
   text: [
     "A lower τ gains more tokens a pass. But an accepted token stays: all later ones build on it, right or " +
@@ -156,7 +156,7 @@ const lowThresholdPage = {
 
 const widthPage = {
   id: "width",
-  title: "What a wider pass costs",
+  title: "The cost of a wider pass",
   question: "Why does one pass of eight columns cost far less than eight passes of one?",
   text: [
     "Each column of a pass is a position that the model reads: a token or a mask. The pass fetches every weight from " +

@@ -22,7 +22,7 @@ const SHORTCUTS = {
   ],
   "Compare": [
     [["r"], "r", "Run, or stop the run", () => press("#run") || press("#stop")],
-    [["n"], "n", "New problem", () => press("#new-problem")],
+    [["n"], "n", "New problem, where the page has that button", () => press("#new-problem")],
     [["-"], "−", "Threshold τ down: more tokens per pass", () => nudge(-1)],
     [["+", "="], "+", "Threshold τ up: fewer tokens per pass", () => nudge(1)],
     [["g"], "g", "Details: scores, drafts and rejected proposals", () => press("#stage .lens-switch input")],
@@ -74,7 +74,7 @@ export class Shortcuts {
   // The switch: single letters as keys must be possible to turn off.
   toggle() {
     this.on = checkbox(kept(KEYS_OFF) !== "true", () => keep(KEYS_OFF, String(!this.on.checked)));
-    return put(make("label", "lens-help-switch"), this.on, "Letters, digits and signs act as keys");
+    return put(make("label", "lens-help-switch"), this.on, "Use single letters, digits and signs as shortcuts");
   }
 
   open() {

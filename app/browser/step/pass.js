@@ -1,4 +1,4 @@
-// One pass, drawn: its window, the card of a proposal, and who sees whom.
+// One pass, drawn: its window, the card of a proposal, and the attention mask.
 
 import { alternativeList, Card } from "../shared/card.js";
 import { make, put, shape } from "../shared/dom.js";
@@ -52,7 +52,7 @@ export class WindowView {
     const count = make("span", "step-before", cached);
     const written = this.lane.lane.written.slice(0, Math.max(0, this.pass.from - 1)).join("").slice(-30);
     const tail = put(make("span", "step-tail"), make("span", "", written ? `…${written.replaceAll("\n", "↵")}` : "the prompt"));
-    put(node, this.axis(), make("span", "step-label", "model says"));
+    put(node, this.axis(), make("span", "step-label", "proposed"));
     return put(node, put(make("span", "step-past"), count, tail));
   }
 
@@ -154,7 +154,7 @@ export class MatrixView {
     this.picture = shape("svg", { "aria-hidden": "true" });
     this.caption = make("figcaption", "step-caption lens-note");
     this.keys = make("ul", "step-keys lens-row lens-note");
-    put(this.root, make("h3", "", "Who sees whom"), this.picture, this.keys, this.caption);
+    put(this.root, make("h3", "", "Attention mask"), this.picture, this.keys, this.caption);
   }
 
   // A run of an earlier version has no attention masks.

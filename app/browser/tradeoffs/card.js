@@ -70,7 +70,7 @@ export class TradeCard {
   }
 
   origin({ facts, command }) {
-    const fold = put(make("details", "trade-origin"), make("summary", "", "Where it comes from"));
+    const fold = put(make("details", "trade-origin"), make("summary", "", "Provenance"));
     if (command) fold.append(put(make("pre", "lens-pre trade-text"), make("code", "", command)));
     const list = make("dl", "trade-facts");
     for (const [label, value] of facts) list.append(make("dt", "lens-note", label), make("dd", "", value));
@@ -93,7 +93,7 @@ export class TradeSamples {
     this.list = make("ol", "trade-samples");
     this.status = status("lens-note trade-shown");
     this.more = button("lens-tool", "Show more", () => this.fetch());
-    const choose = put(make("div", "lens-row"), make("h3", "", "What it wrote"), this.right);
+    const choose = put(make("div", "lens-row"), make("h3", "", "Sample texts"), this.right);
     const root = put(make("section", "lens-stack trade-written"), choose);
     if (card.again) root.append(make("p", "lens-note", `These texts cannot be stepped through. ${card.again}`));
     put(root, this.list, this.status, this.more);
@@ -114,7 +114,7 @@ export class TradeSamples {
     if (this.list !== list || this.shown !== first) return;
     this.shown += samples.length;
     list.append(...samples.map((sample) => this.item(sample)));
-    this.status.textContent = problem ?? (total ? `${this.shown} of ${total.toLocaleString("en-US")}` : "There are none.");
+    this.status.textContent = problem ?? (total ? `${this.shown} of ${total.toLocaleString("en-US")}` : "No text matches.");
     this.more.hidden = this.shown >= total;
   }
 
@@ -138,7 +138,7 @@ export class TradeSamples {
     const say = (words) => (notice.textContent = words);
     const write = button("lens-tool", "Step through", async () => {
       write.disabled = true;
-      say("Writing it once more …");
+      say("Writing it again …");
       const { run, problem } = await this.ask("again", { id: this.card.id, task, number }, say);
       write.disabled = false;
       say(problem ?? "");

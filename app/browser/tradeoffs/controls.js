@@ -53,14 +53,7 @@ export class TradeControls {
 
 // Why so many points are no budget; empty where they are one.
 export function budgetProblem(points, least, most) {
-  const range = `Enter ${least} to ${most} points.`;
-  if (!Number.isFinite(points)) return `The budget must be a number. ${range}`;
-  if (points < 0) return `The budget cannot be negative. ${range}`;
-  if (points < least) {
-    return `No measurement can show a loss of ${points ? `at most ${points}` : "exactly 0"} points. ${range}`;
-  }
-  if (points > most) return `With a budget of ${points} points almost any answer would do. ${range}`;
-  return "";
+  return points >= least && points <= most ? "" : `The budget must be from ${least} to ${most} points.`;
 }
 
 // How much accuracy may be lost, and the answer: one sentence, how it was found, and the way to the setting it names.

@@ -58,7 +58,7 @@ class TradeView {
     this.notice(told.problems);
     for (const part of this.body) part.hidden = false;
     await this.refresh(told.shown);
-    if (what === "reload") say(told.changed ? "The runs were read again." : "Nothing has changed since they were read.");
+    if (what === "reload") say(told.changed ? "The runs were read again." : "The runs have not changed.");
     this.root.dataset.ready = "true";
     return undefined;
   }

@@ -133,6 +133,8 @@ def test_a_specialist_offers_the_other_model(two_pairs: Any, visit: Visit) -> No
     assert tab.inner_text("#specialist-note").strip() == (
         "This small model knows six kinds of problem. For other questions choose SmolLM2 135M."
     )
+    examples = tab.locator(".lens-examples:has(#new-problem)")
+    assert examples.evaluate("row => row.checkVisibility() && row.scrollWidth <= row.clientWidth"), "a way back to them"
     tab.click("#ask-general")
     tab.wait_for_function("document.querySelector('#lane-b-checkpoint input').value === 'adapted'")
     assert tab.input_value("#prompt textarea") == "Who wrote Faust?"

@@ -34,7 +34,7 @@ def test_counters_and_speed_up_are_shown(mount: Mount, play: Any) -> None:
     play.sample(tab)
     play.feed(tab, stream.speed_up({"b": 1.704}, "a"))
     shown = tab.locator("[data-lane=b] dd[data-counter]").all_inner_texts()
-    assert shown[:4] == ["4", "2.00", "500.0", "4"]
+    assert shown[:4] == ["4", "2.00", "500", "4.0"]
     assert tab.inner_text("[data-lane=b] .lens-lane-sum") == "2 passes · 1.00 s"
     assert tab.locator(".lens-speedup").all_inner_texts() == ["", "1.70×the speed of AR"]
 
@@ -46,7 +46,7 @@ def test_cost_of_a_pass_stands_beside_ar(mount: Mount, play: Any) -> None:
     play.feed(tab, *(play.passed("a", number, [play.token("x")]) for number in (1, 2)), *slow)
     said = tab.locator("[data-lane=b] .lens-cost-said")
     said.wait_for()
-    assert said.inner_text().startswith("A pass takes 600.0 ms, AR's 500.0 ms. It must write more than 1.20")
+    assert said.inner_text().startswith("A pass takes 600 ms, AR's 500 ms. It must write more than 1.20")
     assert said.inner_text().endswith("so it is slower.")
     assert tab.locator("[data-lane=a] .lens-cost").is_hidden()
 
@@ -132,6 +132,8 @@ def test_three_lanes_stand_side_by_side(mount: Mount, play: Any, width: int, lar
     assert len({box["y"] for box in boxes if box}) == 1
     fits = "node => node.clientWidth / parseFloat(getComputedStyle(node).fontSize) / 0.6 >= 22"
     assert tab.locator("[data-lane=c] .lens-text").evaluate(fits)
+    tab.evaluate("document.querySelector('.lens-lanes').classList.add('lens-recorded')")
+    assert tab.locator("[data-lane=b] .lens-speedup").is_visible() != large, "a figure without its unit"
     tab.evaluate("scrollTo(0, 700)")
     board, head = tab.locator(".lens-board").bounding_box(), tab.locator(".lens-lane-top").first.bounding_box()
     assert board

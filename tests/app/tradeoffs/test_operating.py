@@ -41,7 +41,7 @@ def test_the_fastest_setting_that_surely_loses_less(find: Callable[..., Finding]
         "writes 1.0; a pass may take longer than one of AR."
     )
     assert "AR is ar, on a machine, 2 cores. " in found.how
-    assert "tried on 400 problems, 95% confidence. " in found.how
+    assert "tried on 400 problems; 95% confidence in all of them together, " in found.how
     assert "as accurate as AR in this measurement, and at most " in found.how
 
 
@@ -54,9 +54,7 @@ def test_more_points_allow_a_faster_one(find: Callable[..., Finding], run_of: Ru
 def test_where_nothing_is_sure_the_sentence_says_so(find: Callable[..., Finding]) -> None:
     found = find(0.1, **MASKED)
     assert found.chosen is None
-    assert found.sentence.startswith(
-        "Within 0.1 points of AR's accuracy, no setting is sure enough: the closest may lo"
-    )
+    assert found.sentence.startswith("No setting is surely within 0.1 points of AR's accuracy: the closest may lose ")
     assert "stay with AR" in found.sentence
 
 
@@ -65,7 +63,7 @@ def test_on_the_clock_it_answers_one_batch_size(find: Callable[..., Finding], ru
     assert found.chosen == run_of("mars", "block_cached", 0.95, 4)
     assert found.sentence == (
         "Within 5 points of AR's accuracy, the fastest at batch size 4 is Block cache at τ 0.95: about 150 tokens a "
-        "second, 1.7× AR, on 400 problems of 2 families."
+        "second, 1.7× as fast as AR, on 400 problems of 2 families."
     )
     assert found.how.startswith(
         "AR is ar at 91 tokens a second, measured on 2026-01-02 in turn with the others, on a machine, 2 cores."
@@ -116,7 +114,7 @@ def test_without_judge_only_ars_text_is_lossless(run_cache: RunCache, run_of: Ru
     assert found.chosen == exact
     assert found.sentence == (
         "These answers were not scored: as accurate as AR is only AR's own text, the fastest at batch size 1 is MARS, "
-        "threshold at τ 0.95: about 140 tokens a second, 1.5× AR, on 400 problems of 2 families."
+        "threshold at τ 0.95: about 140 tokens a second, 1.5× as fast as AR, on 400 problems of 2 families."
     )
 
 
@@ -170,7 +168,7 @@ def test_sentence_star_card_and_lane_agree(against: str, model: str, batch: int,
     if against == PER_SECOND:
         assert row["batch_size"] == batch
         assert row["speedup"] == pytest.approx(row["tokens_per_second"] / ar[0], rel=1e-6)
-        assert f"{row['speedup']:.1f}× AR" in answer["sentence"]
+        assert f"{row['speedup']:.1f}× as fast as AR" in answer["sentence"]
         (ratio,) = [
             each for each in told["measures"] if each["label"].startswith("Against AR, measured in turn with it")
         ]
