@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 
 from app.board import messages
 from app.board.lane import BATCH, BoardLane, Plan, batches
@@ -32,10 +33,11 @@ def start(runner: Runner, session: str, plan: Plan, choices: Sequence[LaneChoice
     lanes that follow it.
     """
     live = LiveRun(runner.queue.join(), threshold)
-    return runner.begin(session, live, lambda identity: _steps(identity, runner, plan, choices, live))
+    most = plan.max_new_tokens * len(choices) * -(-plan.count // BATCH)
+    return runner.begin(session, live, partial(_steps, plan=plan, choices=choices), most)
 
 
-def _steps(identity: str, runner: Runner, plan: Plan, choices: Sequence[LaneChoice], live: LiveRun) -> Iterator[Step]:
+def _steps(runner: Runner, identity: str, live: LiveRun, plan: Plan, choices: Sequence[LaneChoice]) -> Iterator[Step]:
     problems, date = plan.problems, datetime.now(UTC).isoformat(timespec="seconds")
     cards = [request.card(live.slider.threshold) for request in lane_request.requested(choices)]
     yield Step((messages.opening(identity, date, plan, problems, cards),))

@@ -7,7 +7,9 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from contextvars import copy_context
 from dataclasses import replace
+from functools import partial
 from uuid import uuid4
 
 from app.compare import lane_request, stream
@@ -28,9 +30,16 @@ NEVER_BEGAN = Step((stream.state("stopped", "Stopped before the first pass."),))
 READY = "Choose an example or write a prompt, then press Run."
 _log = logging.getLogger(__name__)
 
+Write = Callable[["Runner", str, LiveRun], Iterator[Step]]
+"""The steps of a run of this identity."""
+Keep = Callable[[str], Run | None]
+
 
 class Runner:
     """Runs comparisons for any number of sessions on one device, each in a thread that writes an event stream."""
+
+    elsewhere = False
+    """Whether another process has the device and the models (app/compare/zerogpu.py)."""
 
     def __init__(
         self, models: Models, queue: AdmissionQueue, sessions: Sessions, limits: Limits = USUAL_LIMITS
@@ -63,28 +72,28 @@ class Runner:
     def start(self, session: str, question: Question, lanes: Sequence[LaneChoice], passes_per_second: float) -> str:
         """Start one comparison in a thread and return its identity; BusyError if the queue is full."""
         live, ran = LiveRun(self.queue.join(), question.threshold, passes_per_second), list[Lane]()
-        return self.begin(
-            session,
-            live,
-            lambda identity: self._steps(identity, question, lanes, live, ran),
-            lambda identity: finished(identity, question, ran),
-        )
+        write = partial(Runner._steps, question=question, lanes=lanes, ran=ran)
+        most = question.max_new_tokens * len(lanes)
+        return self.begin(session, live, write, most, partial(finished, question=question, lanes=ran))
 
     def begin(
         self,
         session: str,
         live: LiveRun,
-        write: Callable[[str], Iterator[Step]],
-        keep: Callable[[str], Run | None] = lambda identity: None,
+        write: Write,
+        most_passes: int,
+        keep: Keep | None = None,
     ) -> str:
         """Make `live` the run of `session` and write its steps in a thread; returns the identity of its event stream.
 
         It stops when no page follows for a while. If it fails, the last step says why. `keep` makes its finished run.
+        The thread has the context of the caller: on ZeroGPU that is the visitor whose quota the `most_passes` cost.
         """
         self.sessions.begin(session, live)
         event_stream = self.event_streams.open(uuid4().hex, session, live)
-        steps = write(event_stream.identity)
-        threading.Thread(target=self._write, args=(event_stream, steps, keep), name="run", daemon=True).start()
+        steps = write(self, event_stream.identity, live)
+        work = partial(copy_context().run, self._write, event_stream, steps, keep)
+        threading.Thread(target=work, name="run", daemon=True).start()
         return event_stream.identity
 
     def result(self, session: str, identity: str) -> Run | None:
@@ -92,12 +101,12 @@ class Runner:
         event_stream = self.event_streams.find(identity)
         return event_stream.result(RESULT_SECONDS) if event_stream and event_stream.session == session else None
 
-    def _write(self, event_stream: EventStream, steps: Iterator[Step], keep: Callable[[str], Run | None]) -> None:
+    def _write(self, event_stream: EventStream, steps: Iterator[Step], keep: Keep | None) -> None:
         result = None
         try:
-            event_stream.write(_explained(steps))
+            event_stream.write(explained(steps))
             event_stream.live.ticket.leave()
-            result = keep(event_stream.identity)
+            result = keep(event_stream.identity) if keep else None
         except Exception:  # noqa: BLE001 - the page has read all lines; it gets no document
             _log.exception("a run could not be kept")
         finally:
@@ -105,7 +114,7 @@ class Runner:
             event_stream.close(result)
 
     def _steps(
-        self, identity: str, question: Question, lanes: Sequence[LaneChoice], live: LiveRun, ran: list[Lane]
+        self, identity: str, live: LiveRun, question: Question, lanes: Sequence[LaneChoice], ran: list[Lane]
     ) -> Iterator[Step]:
         requests = lane_request.requested(lanes)
         cards = [_card(request, question, live) for request in requests]
@@ -189,7 +198,7 @@ def _card(request: LaneRequest, question: Question, live: LiveRun) -> stream.Car
     return request.card(live.slider.threshold, question.earlier.get(request.key, ()), question.answer_prefix)
 
 
-def _explained(steps: Iterator[Step]) -> Iterator[Step]:
+def explained(steps: Iterator[Step]) -> Iterator[Step]:
     """The steps; after an error, a last step that says why."""
     try:
         yield from steps

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from difflib import SequenceMatcher
+from functools import partial
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -69,11 +70,12 @@ def start(runner: Runner, session: str, question: Question, choices: Sequence[La
     own = LaneChoice(checkpoint=swept.checkpoint, decoder=BASELINE)
     baseline = next((choice for choice in choices if choice.decoder == BASELINE), own)
     live = LiveRun(runner.queue.join(), question.threshold)
-    return runner.begin(session, live, lambda _: _steps(runner, question, [baseline, swept], live))
+    write = partial(_steps, question=question, choices=[baseline, swept])
+    return runner.begin(session, live, write, question.max_new_tokens * (1 + len(THRESHOLDS)))
 
 
-def _steps(runner: Runner, question: Question, choices: Sequence[LaneChoice], live: LiveRun) -> Iterator[Step]:
-    _, swept = lane_request.requested(choices)
+def _steps(runner: Runner, _: str, live: LiveRun, question: Question, choices: Sequence[LaneChoice]) -> Iterator[Step]:
+    swept = lane_request.requested(choices)[1]
     yield Step((SweepOpening(kind="open", title=swept.title, checkpoint=swept.choice.checkpoint),))
     if not (yield from runner.prepared(choices, live)):
         return

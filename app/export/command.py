@@ -12,13 +12,11 @@ from pathlib import Path
 
 from analysis import plotly_script
 from app.browser import bundle
+from app.export import space
 from app.server import serving
 
 FONTS = ("IBMPlexSans/IBMPlexSans", "IBMPlexMono/IBMPlexMono")
 WEIGHTS = ("Regular", "Bold")
-SPACE = Path(__file__).parents[2] / "docs" / "spaces" / "README.md"
-STATIC = "sdk: static\napp_file: index.html\ncustom_headers:\n  cross-origin-opener-policy: same-origin\n"
-"""What says that a Space is static, and the header of the app that a static Space may set."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -39,11 +37,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command.add_argument(
         "--live", action="store_true", help="the tiny pair writes in the visitor's own browser; needs npm and onnx"
     )
+    command.add_argument(
+        "--space", choices=["zerogpu"], help="write a Space whose visitors get a GPU for each run, with the whole app"
+    )
     options = command.parse_args(arguments)
     serving.prepare()
     try:
         if options.run:
             _write_single(options.run, options.output)
+            return 0
+        if options.output.exists() and any(options.output.iterdir()):
+            raise ValueError(f"{options.output} is not empty; name a new folder.")
+        if options.space:
+            space.write(options.output)
         else:
             _write_folder(options.output, options.runs, options.live)
     except (ImportError, OSError, ValueError) as error:
@@ -60,8 +66,6 @@ def _write_single(run: Path, output: Path) -> None:
 
 
 def _write_folder(output: Path, runs: Path | None, live: bool) -> None:
-    if output.exists() and any(output.iterdir()):
-        raise ValueError(f"{output} is not empty; name a new folder.")
     for name, content in files(runs, live).items():
         path = output / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -83,18 +87,11 @@ def files(runs: Path | None = None, writes: bool = False) -> dict[str, bytes]:
         "plotly.js": plotly_script.script().encode(),
         **{f"fonts/{name}": content for name, content in _fonts()},
     }
-    if SPACE.is_file():  # an installed package has no docs
-        found["README.md"] = space(SPACE.read_text(encoding="utf-8")).encode()
+    if space.DOCKER.is_file():  # an installed package has no docs
+        found["README.md"] = space.readme(space.STATIC).encode()
     found |= {f"data/{name}.z": zlib.compress(text.encode(), 9) for name, text in records.files(runs).items()}
     found |= {name: content for name, content in models.items() if name.endswith(".js")}
     return {**found, **models, "worker.js": _worker(found)}
-
-
-def space(docker: str) -> str:
-    """The README.md of a static Space, from that of the Space with a server: its own words, and nothing to build."""
-    header, words = docker.removeprefix("---\n").split("---\n", 1)
-    kept = [line for line in header.splitlines(keepends=True) if not line.startswith(("sdk:", "app_port:"))]
-    return f"---\n{''.join(kept)}{STATIC}---\n{words.partition('<!--')[0].rstrip()}\n"
 
 
 def _fonts() -> list[tuple[str, bytes]]:

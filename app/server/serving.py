@@ -66,13 +66,20 @@ def can_serve(host: str, port: int | None) -> bool:
 def host(chosen: Options, write_page: WritePage | None = None) -> None:
     """Serve until interrupted; `write_page` makes the page of one run, for visitors who share it."""
     with gc_frozen():
+        from gradio.utils import is_zero_gpu_space
+
         from app import page
         from app.compare.runner import Runner
 
         pinned = chosen.choice.values()
         loader = Loader(chosen.device, chosen.threads, base=chosen.base, allow_other_base=chosen.allow_other_base)
         models = Models(chosen.sources, loader, keep=chosen.keep, pinned=pinned, told=loader.told)
-        runner = Runner(models, AdmissionQueue(chosen.places, chosen.queue_size), Sessions(), chosen.limits)
+        made: type[Runner] = Runner
+        if is_zero_gpu_space():
+            from app.compare.zerogpu import ZeroRunner  # late: it needs a package that only such a Space has
+
+            made = ZeroRunner
+        runner = made(models, AdmissionQueue(chosen.places, chosen.queue_size), Sessions(), chosen.limits)
         shared = SharedRuns(chosen.keep_shared, chosen.shared_days) if chosen.keep_shared else None
         blocks = page.build(runner, chosen.choice, chosen.pairs, chosen.note, shared, write_page)
         endpoint = None
@@ -81,7 +88,8 @@ def host(chosen: Options, write_page: WritePage | None = None) -> None:
 
             endpoint = Endpoint(runner, list(dict.fromkeys(pinned)), chosen.site.keys)
         url = launch(blocks, runner, chosen.site, page.looks(), endpoint)
-    for name in pinned:  # only now: what the page imports is not read by two threads at once (app/models/placement.py)
+    # Only now: what the page imports is not read by two threads at once (app/models/placement.py).
+    for name in () if runner.elsewhere else pinned:
         models.request(name)
     sys.stdout.write(f"MARS Lens is at {url}\n")
     sys.stdout.flush()

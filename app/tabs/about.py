@@ -9,6 +9,7 @@ from importlib import metadata
 from pathlib import Path
 
 import gradio as gr
+from gradio.utils import is_zero_gpu_space
 
 from app.models import placement
 from app.tabs.parts import QUIET
@@ -97,7 +98,7 @@ def machine() -> str:
     from mars.provenance import commit, hardware
 
     rows = {
-        "hardware": hardware("cuda" if torch.cuda.is_available() else "cpu"),
+        "hardware": hardware("cuda" if torch.cuda.is_available() and not is_zero_gpu_space() else "cpu"),
         "threads": str(torch.get_num_threads()),
         "Python": platform.python_version(),
         **{name: version for name in PACKAGES if (version := _version(name))},

@@ -39,7 +39,7 @@ class Board:
             self.view = drawn("board", '<div class="board"></div>', elem_id="board")
         shown = [self.view, self.score, self.stop]
         lanes = [self._comparing.threshold, self._comparing.limit, *self._comparing.row.inputs]
-        run: dict[str, Any] = {"queue": False, **QUIET}
+        run: dict[str, Any] = {"queue": comparing.runner.elsewhere, **QUIET}
         self.score.click(self._new, [self.family, self.count, *lanes], shown, **run)
         self.view.submit(self._again, lanes, shown, **run)
         self.view.select(ended, None, shown[1:], queue=False, **QUIET)

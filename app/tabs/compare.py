@@ -131,9 +131,9 @@ class Tab:
         inputs = [*about, self.threshold, self.pace, self.limit, *self.row.inputs]
         buttons = ((self.run, self._run, self.stage), (self.follow, self._follow_up, self.stage))
         for button, act, view in (*buttons, (self.sweep_run, self._sweep, self.sweep)):
-            button.click(act, inputs, [view, self.run, self.stop], queue=False, **QUIET)
+            button.click(act, inputs, [view, self.run, self.stop], queue=self.runner.elsewhere, **QUIET)
         branched = [self.stage, self.run, self.stop, self.form.start]
-        self.stage.select(self._branch, inputs, branched, queue=False, **QUIET)
+        self.stage.select(self._branch, inputs, branched, queue=self.runner.elsewhere, **QUIET)
         self.stop.click(self.end_run, queue=False, **QUIET)
         shown = [self.reading, self.lost]
         self.threshold.input(self.steer, [self.threshold, self.models.choice], shown, queue=False, **LATEST)
