@@ -9,6 +9,7 @@ import itertools
 import json
 import re
 import socket
+import subprocess
 import sys
 import tempfile
 import threading
@@ -292,11 +293,11 @@ def test_nothing_is_left_running(door: Door, served: Any) -> None:
 
 
 class Listener:
-    """A server on this machine that must not be asked; it counts who comes."""
+    """A server that must not be asked; it counts who comes."""
 
-    def __init__(self) -> None:
+    def __init__(self, address: str) -> None:
         self.asked: list[tuple[str, int]] = []
-        self._socket = socket.create_server(("127.0.0.1", 0))
+        self._socket = socket.create_server((address, 0))
         self._socket.settimeout(0.1)
         self._ended = False
         self._thread = threading.Thread(target=self._count, daemon=True)
@@ -304,7 +305,7 @@ class Listener:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._socket.getsockname()[1]}/x.wav"
+        return "http://{}:{}/x.wav".format(*self._socket.getsockname())
 
     def _count(self) -> None:
         while not self._ended:
@@ -350,13 +351,15 @@ def files_of(url: str) -> list[Any]:
     ]
 
 
-def test_the_server_asks_no_address_for_anybody(door: Door) -> None:
-    """Every event is asked for one kind of file; the public one, at all doors and in every place, for each."""
-    listener = Listener()
+def ask_for_files(door: Door, url: str) -> int:
+    """Ask every event for one kind of file at this address, the public one for each, at all doors and in every place.
+
+    Returns the number of calls.
+    """
     events = [event for event in door.config["dependencies"] if event["backend_fn"]]
     one_each = {(event["api_name"] or "", len(event["inputs"])): event for event in events if event["inputs"]}
     generate = next(event for event in events if event["api_name"] == "generate")
-    first, *_ = files = files_of(listener.url)
+    first, *_ = files = files_of(url)
     jobs: list[Callable[[], Any]] = [
         lambda event=event: door.event(event["id"], [first] * len(event["inputs"]), event["queue"] is not False)
         for event in one_each.values()
@@ -372,11 +375,22 @@ def test_the_server_asks_no_address_for_anybody(door: Door) -> None:
             ]
     together(jobs)
     for path in (f"{API}file=", f"{API}proxy=", "?__theme=", "config?x="):
-        door.request("GET", path + listener.url)
-    listener.close()
-    assert len(jobs) > 256
-    assert listener.asked == []
-    assert door.lives()
+        door.request("GET", path + url)
+    return len(jobs)
+
+
+def test_the_server_asks_no_address_for_anybody() -> None:
+    network = "ip link set lo up && ip address add 93.184.216.34/32 dev lo && exec "
+    if subprocess.run(["unshare", "-rn", "sh", "-c", network + "true"], check=False, capture_output=True).returncode:
+        pytest.skip("this user may make no network namespace (unshare -rn), or iproute2 is missing")
+    script = f"{network}{sys.executable} -m tests.app.in_namespace"
+    done = subprocess.run(["unshare", "-rn", "sh", "-c", script], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.stdout, done.stderr
+    by_gradio, calls, asked, lives = json.loads(done.stdout)
+    assert by_gradio == 1, "the server can be reached"
+    assert calls > 256
+    assert asked == 0
+    assert lives
 
 
 def hostile_posts(generate: int) -> list[tuple[str, bytes | str, dict[str, str]]]:
