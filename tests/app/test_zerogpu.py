@@ -65,7 +65,7 @@ def test_it_is_a_gradio_space(folder: Path) -> None:
 def test_runs_are_written_where_the_gpu_is(
     run: Callable[..., subprocess.Popen[str]], calls: Callable[[], list[dict[str, Any]]]
 ) -> None:
-    told, errors = run(str(HERE / "runs.py")).communicate(timeout=200)
+    told, errors = run(str(HERE / "runs.py")).communicate(timeout=250)
     assert told, errors
     found = json.loads(told)
     assert found["whole"] == found["here"]
