@@ -1,6 +1,6 @@
 """The page beside a server at a public address, in a network that has nothing else: how often that server was asked.
 
-    unshare -rn sh -c "ip link set lo up && ip address add 93.184.216.34/32 dev lo && python tests/app/in_namespace.py"
+    unshare -rn sh -c "ip link set lo up && ip address add 93.184.216.34/32 dev lo && python -m tests.app.in_namespace"
 
 Gradio itself refuses addresses of this machine, so only a public one shows what else would be asked.
 """
@@ -10,7 +10,6 @@ import subprocess
 import sys
 import tempfile
 from contextlib import suppress
-from pathlib import Path
 
 from gradio.processing_utils import ssrf_protected_download
 
@@ -24,7 +23,7 @@ if __name__ == "__main__":
         with suppress(Exception):  # the listener only counts
             ssrf_protected_download(listener.url, folder)
         by_gradio = len(listener.asked)
-        command = [sys.executable, Path(__file__).with_name("scripted_pair.py"), f"{folder}/results"]
+        command = [sys.executable, "-m", "tests.app.scripted_pair", f"{folder}/results"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as page:
             door = Door(page.stdout.readline().strip())
             posts = ask_for_files(door, listener.url)
