@@ -102,8 +102,8 @@ class Scriptorium:
 
 
 def _keep(result: Callable[..., Run | None], results: Path) -> Callable[..., Run | None]:
-    def kept(*arguments: Any) -> Run | None:
-        run = result(*arguments)
+    def kept(*arguments: Any, **named: Any) -> Run | None:
+        run = result(*arguments, **named)
         if run is not None:
             lanes = [
                 {"key": lane.key, "text": lane.text, "records": [to_json(record) for record in lane.records]}
