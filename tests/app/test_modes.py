@@ -35,7 +35,7 @@ def looks(tab: Page) -> tuple[bool, bool]:
     return tuple(tab.evaluate("[document.body.matches('.dark'), document.documentElement.matches('.lens-projector')]"))
 
 
-def test_modes_combine_and_are_remembered(site: Any, visit: Visit) -> None:
+def test_modes_are_remembered_else_the_system_decides(site: Any, visit: Visit) -> None:
     tab = visit(site.url)
     assert looks(tab) == (False, False)
     paper = tab.evaluate("getComputedStyle(document.body).backgroundColor")
@@ -53,10 +53,11 @@ def test_modes_combine_and_are_remembered(site: Any, visit: Visit) -> None:
     assert looks(tab) == (False, True)
     tab.click(".lens-projecting")
     assert looks(tab) == (False, False)
-
-
-def test_until_somebody_chooses_the_system_decides(site: Any, visit: Visit) -> None:
-    tab = visit(site.url)
+    for nonsense in ("no JSON", "null", '{"dark": "<b>", "projector": 1, "__proto__": {"projector": true}}'):
+        tab.evaluate("text => localStorage.setItem('mars-lens:looks', text)", nonsense)
+        tab.reload()
+        tab.wait_for_selector("[data-state=idle]")
+        assert looks(tab) == (False, False)
     tab.emulate_media(color_scheme="dark")
     tab.wait_for_selector("body.dark")
     assert tab.inner_text(".lens-theme") == "Light"
@@ -65,15 +66,6 @@ def test_until_somebody_chooses_the_system_decides(site: Any, visit: Visit) -> N
     tab.emulate_media(color_scheme="dark")
     tab.wait_for_timeout(200)
     assert looks(tab) == (False, False)
-
-
-def test_a_storage_that_holds_nonsense_is_no_choice(site: Any, visit: Visit) -> None:
-    tab = visit(site.url)
-    for nonsense in ("no JSON", "null", '{"dark": "<b>", "projector": 1, "__proto__": {"projector": true}}'):
-        tab.evaluate("text => localStorage.setItem('mars-lens:looks', text)", nonsense)
-        tab.reload()
-        tab.wait_for_selector("[data-state=idle]")
-        assert looks(tab) == (False, False)
 
 
 def test_a_projector_enlarges_type_everywhere(site: Any, visit: Visit, open_tab: OpenTab) -> None:

@@ -69,29 +69,29 @@ def test_texts_begin_high_and_a_run_moves_nothing(two_pairs: Any, visit: Visit) 
     assert tab.evaluate("scrollY") == 0
 
 
-@pytest.mark.parametrize(("width", "height", "lanes", "highest"), [(390, 844, 1, 530), (1440, 900, 3, 260)])
-def test_other_windows_show_text_at_once_too(
-    two_pairs: Any, visit: Visit, width: int, height: int, lanes: int, highest: float
-) -> None:
-    two_pairs.ready.touch()
-    tab = visit(two_pairs.url, width, height, settings=False, state="idle")
+def shows_text_at_once(tab: Page, lanes: int, highest: float, width: int) -> None:
     tab.wait_for_selector(".lens-recorded .lens-token", state="attached")
     tops = tab.evaluate(FIRST_TOKENS)
     assert len(tops) == lanes
     assert max(tops) <= highest
     assert tab.evaluate("document.documentElement.scrollWidth") <= width
-    if width == 390:
-        tab.evaluate("scrollTo(0, 400)")
-        slider, picks = (tab.locator(each).bounding_box() for each in (".lens-threshold", ".lens-pick"))
-        assert slider is not None
-        assert picks is not None
-        assert (slider["y"], slider["y"] + slider["height"]) == pytest.approx((0, picks["y"]), abs=8)
+
+
+def test_a_phone_shows_text_at_once_too(two_pairs: Any, visit: Visit) -> None:
+    two_pairs.ready.touch()
+    tab = visit(two_pairs.url, 390, 844, settings=False)
+    shows_text_at_once(tab, 1, 530, 390)
+    tab.evaluate("scrollTo(0, 400)")
+    slider, picks = (tab.locator(each).bounding_box() for each in (".lens-threshold", ".lens-pick"))
+    assert slider is not None
+    assert picks is not None
+    assert (slider["y"], slider["y"] + slider["height"]) == pytest.approx((0, picks["y"]), abs=8)
 
 
 def test_a_projector_shows_three_lanes_in_large_type(two_pairs: Any, visit: Visit) -> None:
     two_pairs.ready.touch()
-    tab = visit(two_pairs.url, settings=False)
-    tab.wait_for_selector(".lens-recorded .lens-token", state="attached")
+    tab = visit(two_pairs.url, 1440, 900, settings=False)
+    shows_text_at_once(tab, 3, 260, 1440)
     lanes = "document.querySelector('#lanes input:checked').value === '{}'"
     tab.wait_for_function(lanes.format(3))
     tab.set_viewport_size({"width": 1024, "height": 768})
@@ -111,9 +111,9 @@ def test_a_projector_shows_three_lanes_in_large_type(two_pairs: Any, visit: Visi
     assert len(tab.evaluate(FIRST_TOKENS)) == 3
 
 
-def test_the_browser_remembers_the_settings_button(two_pairs: Any, visit: Visit) -> None:
+def test_settings_are_remembered_and_specialists_named(two_pairs: Any, visit: Visit) -> None:
     two_pairs.ready.touch()
-    tab = visit(two_pairs.url, settings=False)
+    tab = visit(two_pairs.url + "?models=tiny", settings=False)
     assert not tab.is_visible("#pace")
     tab.click(".lens-settings-button")
     assert tab.is_visible("#pace")
@@ -122,11 +122,6 @@ def test_the_browser_remembers_the_settings_button(two_pairs: Any, visit: Visit)
     tab.wait_for_selector("#pace", state="visible")
     tab.click(".lens-settings-button")
     assert not tab.is_visible("#pace")
-
-
-def test_a_specialist_offers_the_other_model(two_pairs: Any, visit: Visit) -> None:
-    two_pairs.ready.touch()
-    tab = visit(two_pairs.url + "?models=tiny", settings=False)
     assert not tab.is_visible("#ask-general")
     tab.fill("#prompt textarea", "Who wrote Faust?")
     tab.wait_for_selector("#ask-general", state="visible")
