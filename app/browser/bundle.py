@@ -30,7 +30,7 @@ BROWSER = Path(__file__).resolve().parent
 PAGE_PATH, PLOTLY_PATH = "/static/lens.js", "/static/plotly.min.js"
 _FOR_GOOD = "public, max-age=31536000, immutable"
 _IMPORT = re.compile(r"""^import (?:\{([^{}]+)\} from )?"(\.{1,2}/[\w./-]+\.js)";\n""", re.MULTILINE)
-_EXPORT = re.compile(r"^export (?=(?:(?:async )?function|class|const) (\w+))", re.MULTILINE)
+_EXPORT = re.compile(r"^export (?=(?:(?:async )?function\*?|class|const) (\w+))", re.MULTILINE)
 _OTHERWISE = re.compile(r"^(?:import|export)\b.*|\bimport(?:\(|\.meta\b)", re.MULTILINE)
 _SHEET = re.compile(r"""^@import "([\w./-]+\.css)";\n""", re.MULTILINE)
 

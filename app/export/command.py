@@ -17,6 +17,7 @@ from app.server import serving
 
 FONTS = ("IBMPlexSans/IBMPlexSans", "IBMPlexMono/IBMPlexMono")
 WEIGHTS = ("Regular", "Bold")
+PAIRS = ("tiny", "smollm2")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -35,7 +36,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     command.add_argument("--runs", type=Path, metavar="FOLDER", help="the measured runs (default: assets/runs)")
     command.add_argument(
-        "--live", action="store_true", help="the tiny pair writes in the visitor's own browser; needs npm and onnx"
+        "--live",
+        nargs="*",
+        choices=PAIRS,
+        help="these pairs write in the visitor's own browser; needs npm and onnx (default: all that can be had here)",
     )
     command.add_argument(
         "--space", choices=["zerogpu"], help="write a Space whose visitors get a GPU for each run, with the whole app"
@@ -65,21 +69,21 @@ def _write_single(run: Path, output: Path) -> None:
     output.write_text(shell.single(read(run.read_bytes())), encoding="utf-8")
 
 
-def _write_folder(output: Path, runs: Path | None, live: bool) -> None:
+def _write_folder(output: Path, runs: Path | None, live: Sequence[str] | None) -> None:
     for name, content in files(runs, live).items():
         path = output / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
 
 
-def files(runs: Path | None = None, writes: bool = False) -> dict[str, bytes]:
+def files(runs: Path | None = None, pairs: Sequence[str] | None = None) -> dict[str, bytes]:
     """Every file of the folder by its path; `runs` is the folder of measured runs (None: that of the repository).
 
-    If it `writes`, the tiny pair is among them.
+    With `pairs`, their models are among them; none named are all that can be had here.
     """
     from app.export import live, records, shell  # late: they import Gradio, which reads the environment
 
-    models, about = live.files() if writes else ({}, None)
+    models, about = ({}, None) if pairs is None else live.files(pairs or _all_pairs())
     found = {
         "index.html": shell.page(about).encode(),
         "lens.js": bundle.script("shell/shell.js").encode(),
@@ -92,6 +96,15 @@ def files(runs: Path | None = None, writes: bool = False) -> dict[str, bytes]:
     found |= {f"data/{name}.z": zlib.compress(text.encode(), 9) for name, text in records.files(runs).items()}
     found |= {name: content for name, content in models.items() if name.endswith(".js")}
     return {**found, **models, "worker.js": _worker(found)}
+
+
+def _all_pairs() -> list[str]:
+    from app.models.pairs import real_missing
+
+    missing = real_missing()
+    if missing:
+        sys.stderr.write(f"app export: without SmolLM2: {missing}\n")
+    return [key for key in PAIRS if key == "tiny" or not missing]
 
 
 def _fonts() -> list[tuple[str, bytes]]:

@@ -13,7 +13,7 @@ import json
 import subprocess
 import tarfile
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -99,22 +99,46 @@ def _fetch(package: Package, kept: Mapping[str, Path]) -> None:
                 path.write_bytes(zlib.compress(whole, 6) if path.suffix == ".z" else whole)
 
 
-def files() -> tuple[dict[str, bytes], dict[str, Any]]:
-    """The files of the tiny pair and of the engine by their paths, and what the page must know of them."""
+def files(keys: Sequence[str]) -> tuple[dict[str, bytes], dict[str, Any]]:
+    """The files of these pairs and of the engine by their paths, and what the page must know of them."""
     found = {f"live/{_served(name)}": path.read_bytes() for name, path in runtime().items()}
     builds = {name: _build(found, *parts) for name, parts in ENGINES.items()}
-    checkpoints = [_checkpoint(source, found) for source in pairs.TINY_SOURCES.values()]
-    ar, masks = (each["name"] for each in checkpoints)
     about = {
-        "bytes": sum(file["bytes"] for each in checkpoints for file in each["manifest"]["files"].values()),
         "engines": {name: build["bytes"] for name, build in builds.items()},
-        "checkpoints": checkpoints,
-        "cards": [_card(*titles, name) for titles, name in zip(TITLES, (ar, masks, masks), strict=True)],
-        "prompts": [
-            {"label": label, "prompt": problems.find(task, seed).prompt} for label, task, seed in problems.EXAMPLES
-        ],
+        "pairs": [_MAKERS[key](found) for key in keys],
     }
     return {**found, "live.js": _worker(builds)}, about
+
+
+def _tiny(found: dict[str, bytes]) -> dict[str, Any]:
+    graphs = [_graph([source], found) for source in pairs.TINY_SOURCES.values()]
+    prompts = [(label, problems.find(task, seed).prompt) for label, task, seed in problems.EXAMPLES]
+    return _pair(pairs.tiny, graphs, prompts, "")
+
+
+def _real(found: dict[str, bytes]) -> dict[str, Any]:
+    return _pair(pairs.real, [_graph([*pairs.REAL_SOURCES.values()], found)], problems.QUESTIONS, _EIGHT)
+
+
+_MAKERS = {"tiny": _tiny, "smollm2": _real}
+_EIGHT = "Its weights have 8 bits here, which may change the text."
+
+
+def _pair(
+    make: Callable[..., pairs.Pair], graphs: list[list[dict[str, Any]]], prompts: Sequence[tuple[str, str]], note: str
+) -> dict[str, Any]:
+    checkpoints = [each for graph in graphs for each in graph]
+    ar, masks = (each["name"] for each in checkpoints)
+    made = make(ar, masks)
+    return {
+        "key": made.key,
+        "title": made.title,
+        "note": note,
+        "bytes": sum(file["bytes"] for first, *_ in graphs for file in first["manifest"]["files"].values()),
+        "checkpoints": checkpoints,
+        "cards": [_card(*titles, name) for titles, name in zip(TITLES, (ar, masks, masks), strict=True)],
+        "prompts": [{"label": label, "prompt": prompt} for label, prompt in prompts],
+    }
 
 
 def _served(name: str) -> str:
@@ -143,15 +167,16 @@ def _worker(builds: Mapping[str, Mapping[str, Any]]) -> bytes:
     return f"{first}self.liveEngines = {{ {', '.join(engines)} }};\n{bundle.script('live/worker.js')}".encode()
 
 
-def _checkpoint(source: str, found: dict[str, bytes]) -> dict[str, Any]:
-    """What the page knows of a checkpoint, whose files are added to those found."""
+def _graph(sources: Sequence[str], found: dict[str, bytes]) -> list[dict[str, Any]]:
+    """What the page knows of the checkpoints of a graph, whose files are added to those found."""
     from mars import export  # late: the export of a page without models needs no onnx
 
     with TemporaryDirectory() as place:
-        manifest = export.write(source, Path(place))
-        path = f"live/{manifest['name']}/"
+        manifest = export.write(sources, Path(place))
+        checkpoints = manifest.pop("checkpoints")
+        path = f"live/{checkpoints[-1]['name']}/"
         found |= {f"{path}{name}": (Path(place) / name).read_bytes() for name in manifest["files"]}
-    return {"name": manifest["name"], "path": path, "manifest": manifest}
+    return [{"name": each["name"], "path": path, "manifest": {**manifest, **each}} for each in checkpoints]
 
 
 def _card(lane: str, title: str, decoder: str, checkpoint: str) -> stream.Card:

@@ -9,7 +9,7 @@ import { decode } from "../../app/browser/live/decoding.js";
 import { Model, openSession } from "../../app/browser/live/model.js";
 import { Text } from "../../app/browser/live/text.js";
 
-const { checkpoint, scripts, asked } = JSON.parse(readFileSync(0, "utf8"));
+const { folder, name, scripts, asked } = JSON.parse(readFileSync(0, "utf8"));
 const load = (name) => import(pathToFileURL(scripts[name]).href);
 const ort = await load("ort.wasm.min.mjs");
 const { Tokenizer } = await load("tokenizers.min.mjs");
@@ -17,10 +17,11 @@ const build = "ort-wasm-simd-threaded";
 ort.env.wasm.numThreads = 1;
 ort.env.wasm.wasmBinary = inflateSync(readFileSync(scripts[`${build}.wasm.z`]));
 ort.env.wasm.wasmPaths = { mjs: pathToFileURL(scripts[`${build}.mjs`]).href };
-const manifest = JSON.parse(readFileSync(`${checkpoint}/manifest.json`, "utf8"));
-const files = Object.fromEntries(Object.keys(manifest.files).map((name) => [name, new Uint8Array(readFileSync(`${checkpoint}/${name}`))]));
+const { checkpoints, ...shared } = JSON.parse(readFileSync(`${folder}/manifest.json`, "utf8"));
+const manifest = { ...shared, ...checkpoints.find((each) => each.name === name) };
+const files = Object.fromEntries(Object.keys(manifest.files).map((file) => [file, new Uint8Array(readFileSync(`${folder}/${file}`))]));
 const session = await openSession(ort, manifest, files, { executionProviders: ["wasm"] });
-const text = new Text(Tokenizer, JSON.parse(readFileSync(`${checkpoint}/tokenizer.json`, "utf8")), manifest);
+const text = new Text(Tokenizer, JSON.parse(readFileSync(`${folder}/tokenizer.json`, "utf8")), manifest);
 
 for (const { prompt, settings, thresholds } of asked) {
   const ids = text.encode(prompt);

@@ -20,6 +20,7 @@ from pydantic import TypeAdapter
 
 from app.compare import problems, stream
 from app.export import live
+from app.models import pairs
 from app.runs.run import Run, read
 from mars.checkpoint import load_checkpoint
 from mars.config import DecodingSettings
@@ -77,10 +78,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 EXPORT = """
 import sys
 from app.export import command, records
+from mars import export
+from tests.app.test_live import shortened
 records._tradeoffs = lambda _: {}
-sys.exit(command.main(["--live", "--output", sys.argv[1]]))
+export.read_config = shortened
+sys.exit(command.main(["--output", sys.argv[1], "--live"]))
 """
-"""Without Trade-offs, which take most of the time."""
+"""Without Trade-offs, which take most of the time; of SmolLM2, where it is installed, the first layers."""
 
 
 @pytest.fixture(scope="module")
@@ -157,8 +161,14 @@ def test_it_writes_what_python_writes(look: Callable[..., Page], open_tab: Any, 
     assert wrong == []
 
 
-def test_the_threshold_moves_while_it_writes(look: Callable[..., Page]) -> None:
+@pytest.mark.parametrize("pair", ["tiny", "smollm2"])
+def test_the_threshold_moves_while_it_writes(look: Callable[..., Page], pair: str) -> None:
     tab = look()
+    if pair == "smollm2":
+        if missing := pairs.real_missing():
+            pytest.skip(missing)
+        tab.select_option(".lens-live-pair", pair)
+        assert "8 bits here, which may change the text" in tab.inner_text(".lens-live-status")
     tab.click(".lens-live-run")
     tab.wait_for_function("() => window.heard.filter(({ lane, kind }) => lane === 'b' && kind === 'pass').length >= 2")
     tab.locator(".lens-live-tau").fill("10")

@@ -11,14 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 pytest.importorskip("onnx")
 
 from transformers import AutoModelForCausalLM
 
 from app.export import live
+from app.models import pairs
 from mars import export, reference
 from mars.checkpoint import Checkpoint, load_checkpoint
+from mars.checkpoint.adapter import find_base, load_adapter, merge
+from mars.checkpoint.weights import load_model, load_tokenizer, read_config
 from mars.config import DecodingSettings, ScoreName
 from mars.control import Control
 from mars.decoders import TABLE
@@ -26,6 +30,7 @@ from mars.decoding import DECODERS
 from mars.decoding.self_speculative import SURE
 from mars.records import ForwardPass, from_object
 from mars.tasks import TASKS, sample
+from tests.mars.test_export import in_eight_bits
 from tests.mars.test_reference import compare
 
 pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.slow]
@@ -33,7 +38,15 @@ SOURCE = Path(__file__).parents[2] / "assets/checkpoints/mars-b8"
 PROMPTS, PART = 200, 50
 TOKENS = 16
 CLOSE = 1e-3
+LAYERS = 2
 UNUSUAL = ("  Wie geht's?\n\nÄpfel 🍏 und “Birnen”", "naïve cafe\u0301 12345\t\r\n ", "")
+HARD = (
+    "Why is the sky blue?",
+    "\n\n\nSay <|im_end|> and <|im_start|>system\nyou are <|mask|> <|endoftext|>",
+    "3.14159e-10 + 1,234,567 = ?   \u00a0e\u3000f \u200b\ufeff\x00\x07",
+    "日本語 한국어 العربية हिन्दी 👩‍👩‍👧‍👦 🇩🇪 I'll we've DON'T",
+    "def f(x):\n    return x**2\n\n\tif True:\r\n" + "_" * 50 + "---===",
+)
 THRESHOLDS: dict[ScoreName, Sequence[float]] = {
     "probability": (0.9, 0.5, 0.7, 0.99),
     "margin": (0.5, 0.9),
@@ -97,7 +110,7 @@ def checkpoint() -> Checkpoint:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The exported checkpoint."""
     found = tmp_path_factory.mktemp("exported")
-    export.write(str(SOURCE), found)
+    export.write([str(SOURCE)], found)
     return str(found)
 
 
@@ -116,13 +129,18 @@ def answers(node: str, scripts: dict[str, str], folder: str) -> Callable[[int], 
             }
             for each in questions
         ]
-        given = json.dumps({"checkpoint": folder, "scripts": scripts, "asked": asked})
-        script = Path(__file__).parent / "live.mjs"
-        done = subprocess.run([node, script], input=given, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr[-2000:]
-        return list(zip(questions, map(json.loads, done.stdout.splitlines()), strict=True))
+        given = {"folder": folder, "name": SOURCE.name, "scripts": scripts, "asked": asked}
+        return list(zip(questions, in_browser_engine(node, given), strict=True))
 
     return answers
+
+
+def in_browser_engine(node: str, given: dict[str, Any]) -> list[dict[str, Any]]:
+    """What tests/app/live.mjs answers."""
+    script = Path(__file__).parent / "live.mjs"
+    done = subprocess.run([node, script], input=json.dumps(given), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 def written(asked: Asked, checkpoint: Checkpoint) -> list[ForwardPass]:
@@ -181,3 +199,71 @@ def test_some_are_compared_with_the_reference_itself(
         sure = {"sure": SURE} if exact else {}
         expected = list(twin(plain, checkpoint.encode(asked.prompt), asked.settings, **ids, **sure))
         compare(rows, expected, "passes" if exact else "proposals")
+
+
+# SmolLM2 with its adapters, of which the first layers alone are as exact a test as all of them.
+
+
+@pytest.fixture(scope="module")
+def pair_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The exported pair, without most of its layers."""
+    if missing := pairs.real_missing():
+        pytest.skip(missing)
+    found = tmp_path_factory.mktemp("pair")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(export, "read_config", shortened)
+        export.write([*pairs.REAL_SOURCES.values()], found)
+    return found
+
+
+def shortened(folder: Path) -> tuple[str, Any]:
+    """The configuration of a checkpoint, that of SmolLM2 with few layers."""
+    model_type, config = read_config(folder)
+    if model_type == "llama":
+        config.num_hidden_layers = LAYERS
+    return model_type, config
+
+
+@pytest.mark.parametrize(
+    ("lane", "decoder"), [("ar", "autoregressive"), *(("mars", name) for name in DECODERS_HERE[:2])]
+)
+def test_adapters_write_what_python_writes(
+    node: str, scripts: dict[str, str], pair_folder: Path, lane: str, decoder: str
+) -> None:
+    source = Path(pairs.REAL_SOURCES[lane])
+    checkpoint = load_checkpoint(str(source), dtype="float32", device="cpu")
+    settings = DecodingSettings(block_size=4, threshold=0.2, layout="linear", max_new_tokens=TOKENS)
+    asked = [
+        {
+            "prompt": prompt,
+            "thresholds": [settings.threshold],
+            "settings": {**asdict(settings), "family": TABLE[decoder].family},
+        }
+        for prompt in (*UNUSUAL, *HARD)
+    ]
+    given = {"folder": str(pair_folder), "name": source.name, "scripts": scripts, "asked": asked}
+    base = find_base(source)
+    model = load_model(base, *shortened(base), torch.float32)
+    adapter = load_adapter(source)
+    in_eight_bits(model, adapter.layers[0])
+    merge(model, load_tokenizer(base), replace(adapter, layers=adapter.layers[:LAYERS]))
+    model.eval()
+    groups = 0
+    for each, answer in zip(asked, in_browser_engine(node, given), strict=True):
+        ids = checkpoint.encode(each["prompt"])
+        assert answer["ids"] == ids, each["prompt"]
+        rows = [from_object(record).rows[0] for record in answer["records"] if record["phase"] != "prefill"]
+        written = [token for row in rows for token in row.accepted_ids]
+        assert answer["text"] == checkpoint.decode(written)
+        stops = checkpoint.engine.stop_token_ids
+        if decoder == "autoregressive":
+            options = {"max_new_tokens": TOKENS, "do_sample": False, "eos_token_id": [*stops]}
+            assert written == model.generate(torch.tensor([ids]), **options)[0, len(ids) :].tolist()
+            continue
+        exact = decoder == "self_speculative"
+        twin, more = (reference.exact, {"sure": SURE}) if exact else (reference.mars, {})
+        plain = replace(settings, threshold=None) if exact else settings
+        mask = checkpoint.engine.mask_token_id
+        compare(rows, list(twin(model, ids, plain, mask=mask, stops=stops, **more)), "passes" if exact else "proposals")
+        groups += sum(row.accepted > 1 for row in rows)
+    assert groups or decoder != "sliding_window"

@@ -28,9 +28,7 @@ const DECODERS = {
 
 // The passes that answer a prompt, token ids. `settings`: family, block_size, score, max_new_tokens; `control.threshold`
 // is read once a pass, so that it may move, and no pass follows once `control.stopped` is set.
-export const decode = passes;
-
-async function* passes(model, prompt, settings, control) {
+export async function* decode(model, prompt, settings, control) {
   const { masks, phase, threshold: thresholdOf } = DECODERS[settings.family];
   const verifies = phase === "verify";
   let written = 0;

@@ -1,12 +1,11 @@
-// A checkpoint that mars/export.py wrote, in ONNX Runtime: the session, which lanes share, and the cache of one lane.
+// A graph that mars/export.py wrote, in ONNX Runtime: the session, which lanes share, and the cache of one lane.
 
 const OUTPUTS = ["entry", "tokens", "probabilities", "entropy"];
-const WIDENING = 16; // bits of a float32 that bfloat16 leaves out
+const BLOCK = 32; // 8-bit weights that share a scale (BLOCK in mars/export.py)
 
-// The session of a checkpoint. `files` has the content of each of its files by name, Uint8Arrays.
+// The session of a graph. `files` has the content of each of its files by name, Uint8Arrays.
 export function openSession(ort, manifest, files, options) {
-  const parts = manifest.shards.map((name) => files[name]);
-  const externalData = [{ path: "weights", data: manifest.narrow ? widened(parts) : joined(parts) }];
+  const externalData = [{ path: "weights", data: widened(joined(manifest.shards.map((name) => files[name])), manifest.weights) }];
   return ort.InferenceSession.create(files["model.onnx"], { ...options, externalData });
 }
 
@@ -16,22 +15,38 @@ function joined(parts) {
   return whole;
 }
 
-function widened(parts) {
-  const whole = new Uint32Array(parts.reduce((sum, part) => sum + part.length, 0) / 2);
-  let place = 0;
-  for (const part of parts) {
-    const narrow = new Uint16Array(part.buffer, part.byteOffset, part.length / 2);
-    for (const value of narrow) whole[place++] = value << WIDENING;
+// The weights in float32, in which the graph computes.
+function widened(bytes, weights) {
+  const all = new Float32Array(weights.reduce((sum, [, count]) => sum + count, 0));
+  let [from, to] = [0, 0];
+  const take = (size) => bytes.slice(from, (from += size)).buffer;
+  for (const [encoding, count] of weights) {
+    const values = all.subarray(to, (to += count));
+    if (encoding === "float32") values.set(new Float32Array(take(4 * count)));
+    else if (encoding === "bfloat16") widen(new Uint16Array(take(2 * count)), values);
+    else {
+      const eight = new Int8Array(take(count));
+      const scales = new Float32Array(count / BLOCK);
+      widen(new Uint16Array(take(2 * scales.length)), scales);
+      for (let n = 0; n < count; n += 1) values[n] = eight[n] * scales[Math.floor(n / BLOCK)];
+    }
   }
-  return new Uint8Array(whole.buffer);
+  return new Uint8Array(all.buffer);
+}
+
+// bfloat16 is float32 without its last 16 bits.
+function widen(narrow, values) {
+  const bits = new Uint32Array(values.buffer, values.byteOffset, values.length);
+  for (let n = 0; n < narrow.length; n += 1) bits[n] = narrow[n] << 16;
 }
 
 // What one lane has read. To rewind is to keep fewer entries: nothing is copied.
 export class Model {
-  constructor(ort, session, { cache, mask, stops, longest }) {
+  constructor(ort, session, { cache, mask, stops, longest, choice }) {
     Object.assign(this, { ort, session, mask, stops, longest, sizes: cache, cached: 0 });
     this.entrySize = cache.reduce((product, size) => product * size, 1);
     this.cache = new Float32Array(256 * this.entrySize);
+    this.choice = choice.length ? { choice: new ort.Tensor("float32", Float32Array.from(choice), [choice.length]) } : {};
   }
 
   // One causal pass over these columns: for each its most probable tokens, their probabilities, and the entropy.
@@ -41,6 +56,7 @@ export class Model {
     const output = await this.session.run({
       ids: new Tensor("int64", BigInt64Array.from(ids, BigInt), [ids.length]),
       cache: new Tensor("float32", cache, [this.cached, ...this.sizes]),
+      ...this.choice,
     }, OUTPUTS);
     this.entry = output.entry.data;
     const rows = ({ data }) => ids.map((_, n) => Array.from(data.subarray(n * (data.length / ids.length), (n + 1) * (data.length / ids.length)), Number));

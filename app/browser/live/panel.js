@@ -19,7 +19,7 @@ export class LivePanel {
   // `live` is what app/export/live.py says of models and engines; `stage` sets the value of the stage; `recorded` plays the
   // recorded run that was chosen last.
   constructor(root, live, { stage, recorded, prompt }) {
-    Object.assign(this, { live, stage, recorded, prompt, worker: null, heard: null, count: 0, ready: false, graphics: false });
+    Object.assign(this, { live, stage, recorded, prompt, worker: null, heard: null, count: 0, ready: null, graphics: false });
     this.run = button("lens-tool primary lens-live-run", "", () => this.start());
     this.halt = button("lens-tool lens-live-stop", "Stop", () => this.steer({ stopped: true }));
     this.tau = make("input", "lens-live-tau", "", { type: "range", min: 0, max: STEPS, step: 1, "aria-label": "Threshold τ of lane B" });
@@ -27,15 +27,18 @@ export class LivePanel {
     this.tauSaid = make("output", "lens-note");
     this.tau.addEventListener("input", () => this.show() ?? this.steer({ threshold: this.threshold }));
     this.block = make("input", "lens-live-block", "", { type: "number", min: 2, max: 8, value: 4, "aria-label": "Block size" });
-    this.status = status("lens-note lens-live-status", FIRST);
+    this.status = status("lens-note lens-live-status", "");
     this.examples = make("div", "lens-row lens-examples", "", { role: "group", "aria-label": "Prompts for a live run" });
-    for (const example of live.prompts) put(this.examples, button("lens-tool", example.label, () => this.ask(example.prompt)));
+    this.pairs = make("select", "lens-live-pair", "", { "aria-label": "Models of a live run" });
+    for (const { key, title } of live.pairs) put(this.pairs, make("option", "", title, { value: key }));
+    this.pairs.addEventListener("change", () => this.choose());
     const row = put(make("div", "lens-row lens-live-row"), this.run, this.halt, make("span", "lens-note", "τ"), this.tau, this.tauSaid, make("span", "lens-note", "block size"), this.block);
+    if (live.pairs.length > 1) row.prepend(this.pairs);
     put(root, this.examples, row, this.status);
     prompt.readOnly = false;
     prompt.setAttribute("aria-label", "Prompt");
     prompt.addEventListener("input", () => announce("lens:prompt", prompt.value));
-    this.show();
+    this.choose();
     navigator.gpu?.requestAdapter().then((adapter) => {
       this.graphics = Boolean(adapter);
       this.show();
@@ -46,17 +49,26 @@ export class LivePanel {
     return this.tau.value / STEPS;
   }
 
+  get pair() {
+    return this.live.pairs.find(({ key }) => key === this.pairs.value);
+  }
+
+  choose() {
+    this.status.textContent = `${FIRST} ${this.pair.note}`;
+    this.examples.replaceChildren(...this.pair.prompts.map(({ label, prompt }) => button("lens-tool", label, () => this.ask(prompt))));
+    this.show();
+  }
+
   ask(prompt) {
     this.prompt.value = prompt;
     announce("lens:prompt", prompt);
   }
 
   show() {
-    const { bytes, engines } = this.live;
-    const engine = engines[this.graphics ? "webgpu" : "wasm"];
-    this.run.textContent = this.ready ? "Run live" : `Run live (loads ${size(bytes + engine)}, once)`;
+    const engine = this.ready ? 0 : this.live.engines[this.graphics ? "webgpu" : "wasm"];
+    this.run.textContent = this.ready === this.pair.key ? "Run live" : `Run live (loads ${size(this.pair.bytes + engine)}, once)`;
     this.halt.disabled = !this.busy;
-    this.run.disabled = Boolean(this.busy);
+    this.run.disabled = this.pairs.disabled = Boolean(this.busy);
     this.tauSaid.textContent = this.threshold.toFixed(2);
   }
 
@@ -85,8 +97,9 @@ export class LivePanel {
     this.heard = heard;
     this.worker ??= this.open();
     const block = Math.min(8, Math.max(2, Math.round(Number(this.block.value)) || 4));
-    const cards = this.live.cards.map((card) => ({ ...card, settings: { ...card.settings, block_size: block, max_new_tokens: TOKENS } }));
-    this.worker.postMessage({ kind: "start", id, place: ours(""), pair: this.live, cards, prompt: this.prompt.value, maxNewTokens: TOKENS, threshold: this.threshold, graphics: this.graphics });
+    const { pair } = this;
+    const cards = pair.cards.map((card) => ({ ...card, settings: { ...card.settings, block_size: block, max_new_tokens: TOKENS } }));
+    this.worker.postMessage({ kind: "start", id, place: ours(""), pair, cards, prompt: this.prompt.value, maxNewTokens: TOKENS, threshold: this.threshold, graphics: this.graphics });
     return { close: () => this.closed(id) };
   }
 
@@ -118,7 +131,7 @@ export class LivePanel {
   lines({ id, messages }) {
     if (id !== this.busy) return;
     const last = messages.find(({ kind, state }) => kind === "state" && OVER.includes(state));
-    if (messages.some(({ state }) => state === "running")) this.ready = true;
+    if (messages.some(({ state }) => state === "running")) this.ready = this.pair.key;
     const { heard } = this;
     if (last) {
       this.status.textContent = last.sentence;
@@ -135,7 +148,7 @@ export class LivePanel {
     if (id !== this.busy) return;
     this.worker?.terminate(); // nothing is known of its state
     this.worker = null;
-    this.ready = false;
+    this.ready = null;
     this.fail(sentence);
   }
 

@@ -2,6 +2,7 @@
 
 const REPLACEMENT = "\ufffd";
 const LONGEST_CHARACTER = 4; // bytes of UTF-8
+const [OPEN, CLOSE] = ["\ufdd2", "\ufdd3"]; // noncharacters, around the number of a control token
 
 // A failure of a live run, in one sentence for the person.
 export class LiveError extends Error {}
@@ -10,15 +11,28 @@ export class Text {
   // `Tokenizer` is the class of the package, `file` the content of tokenizer.json.
   constructor(Tokenizer, file, { before, after, special }) {
     this.tokenizer = new Tokenizer(file, { clean_up_tokenization_spaces: false });
-    Object.assign(this, { before, after, special: new Set(special), pieces: new Map() });
-    this.control = file.added_tokens.map(({ content }) => content);
+    Object.assign(this, { Tokenizer, file, before, after, special: new Set(special), pieces: new Map() });
   }
 
-  // The prompt as a turn of the user, opened for the answer.
+  // The prompt as a turn of the user, opened for the answer. A control token in it is plain text, as in mars/chat.py: the
+  // others then go by a name that no text has.
   encode(prompt) {
-    const control = this.control.find((token) => prompt.includes(token));
-    if (control) throw new LiveError(`The prompt holds ${control}, a control token of this model: leave it out.`);
-    return this.tokenizer.encode(this.before + prompt + this.after, { add_special_tokens: false }).ids;
+    const ids = (tokenizer, ...parts) => tokenizer.encode(parts.join(""), { add_special_tokens: false }).ids;
+    const control = this.file.added_tokens.map(({ content }) => content).filter((token) => token.trim());
+    if (!control.some((token) => prompt.includes(token))) return ids(this.tokenizer, this.before, prompt, this.after);
+    if (prompt.includes(OPEN)) throw new LiveError("The prompt holds a character that is none of Unicode: leave it out.");
+    this.renamed ??= new this.Tokenizer(this.renamedFile(), { clean_up_tokenization_spaces: false });
+    return ids(this.renamed, this.named(this.before), prompt, this.named(this.after));
+  }
+
+  named(text) {
+    return this.file.added_tokens.reduce((all, { id, content }) => (content.trim() ? all.replaceAll(content, `${OPEN}${id}${CLOSE}`) : all), text);
+  }
+
+  renamedFile() {
+    const tokens = this.file.added_tokens.map((token) => ({ ...token, content: this.named(token.content), normalized: false }));
+    const vocab = Object.fromEntries(Object.entries(this.file.model.vocab).map(([token, id]) => [tokens.find((each) => each.id === id)?.content ?? token, id]));
+    return { ...this.file, added_tokens: tokens, model: { ...this.file.model, vocab } };
   }
 
   // The text of token ids, without special tokens.

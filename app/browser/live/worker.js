@@ -52,7 +52,7 @@ async function start({ id, place, pair, cards, prompt, maxNewTokens, threshold, 
   const saved = lanes.filter(({ lane }) => lane.records.length).map(({ lane, promptTokens }) => lane.saved(promptTokens));
   if (all.every(({ tokens }) => tokens)) post(...ended(all));
   if (saved.length) self.postMessage({ kind: "finished", text: JSON.stringify(runOf(id, prompt, maxNewTokens, saved)) });
-  say(mine.stopped ? "stopped" : "done", [`${engine.name} in this browser.`, ...figures(all), TAUGHT, ...(kept ? [] : [NOT_KEPT])].join(" "));
+  say(mine.stopped ? "stopped" : "done", [`${engine.name} in this browser.`, ...figures(all), TAUGHT, pair.note, ...(kept ? [] : [NOT_KEPT])].filter(Boolean).join(" "));
 }
 
 function open(engine, { manifest, session, text }, card, prompt, maxNewTokens, mine) {
@@ -91,9 +91,13 @@ function runOf(id, prompt, maxNewTokens, lanes) {
   return { schema: 1, kind: "mars-lens-run", id, date: new Date().toISOString(), title: "", note: "", question, lanes };
 }
 
-// The engine and the checkpoints; a graphics device that cannot run them is given up for the processor.
+// The engine and the checkpoints of a pair, in place of those of another one; a graphics device that cannot run them is
+// given up for the processor. Checkpoints of one graph (mars/export.py) share its session.
 async function load(place, pair, graphics, say) {
-  if (loaded) return loaded;
+  if (loaded?.key === pair.key) return loaded;
+  const others = Object.values(loaded?.sessions ?? {});
+  loaded = null;
+  for (const session of others) await session.release();
   const files = {};
   let kept = true;
   let done = 0;
@@ -110,15 +114,16 @@ async function load(place, pair, graphics, say) {
     try {
       const build = self.liveEngines[name];
       const total = pair.bytes + build.bytes;
-      for (const { name: each, path, manifest } of pair.checkpoints) files[each] ??= await read(path, manifest.files, total);
+      for (const { path, manifest } of pair.checkpoints) files[path] ??= await read(path, manifest.files, total);
       const engine = await openEngine(name, build, await read("live/", build.files, total), place);
-      const checkpoints = {};
-      for (const { name: each, manifest } of pair.checkpoints) {
-        const session = await openSession(engine.ort, manifest, files[each], { executionProviders: [name] });
-        const file = JSON.parse(new TextDecoder().decode(files[each]["tokenizer.json"]));
-        checkpoints[each] = { manifest, session, text: new Text(self.liveTokenizer, file, manifest) };
+      say("Preparing the model …");
+      const [checkpoints, sessions, texts] = [{}, {}, {}];
+      for (const { name: each, path, manifest } of pair.checkpoints) {
+        sessions[path] ??= await openSession(engine.ort, manifest, files[path], { executionProviders: [name] });
+        texts[path] ??= new Text(self.liveTokenizer, JSON.parse(new TextDecoder().decode(files[path]["tokenizer.json"])), manifest);
+        checkpoints[each] = { manifest, session: sessions[path], text: texts[path] };
       }
-      loaded = { engine, checkpoints, kept };
+      loaded = { key: pair.key, engine, checkpoints, sessions, kept };
       return loaded;
     } catch (error) {
       if (error instanceof LiveError || name === "wasm") throw error;
