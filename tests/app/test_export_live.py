@@ -253,6 +253,16 @@ def test_a_failure_is_one_sentence_and_the_recording(look: Callable[..., Page], 
     assert tab.is_enabled(".lens-live-run")
 
 
+def test_a_hidden_tab_writes_on(look: Callable[..., Page]) -> None:
+    tab = look()
+    hidden = "Object.defineProperty(document, 'visibilityState', { value: 'hidden' })"
+    tab.evaluate(f"{hidden}; window.requestAnimationFrame = () => 0;")
+    tab.click(".lens-live-run")
+    said = "() => document.querySelector('.lens-live-status').textContent.includes('first token after')"
+    tab.wait_for_function(said, timeout=240_000, polling=200)
+    assert {lane.finish_reason for lane in last_run(tab).lanes} <= {"stop", "length"}
+
+
 def test_without_storage_it_says_so(look: Callable[..., Page]) -> None:
     tab = look(ALONE)
 
