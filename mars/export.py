@@ -73,8 +73,9 @@ class Step(torch.nn.Module):
         self, ids_Q: torch.Tensor, cache_TL2HD: torch.Tensor, choice_S: torch.Tensor | None = None
     ) -> tuple[torch.Tensor, ...]:
         """One pass."""
-        for each in self.choices:
-            each.choice_S = choice_S
+        if choice_S is not None:
+            for each in self.choices:
+                each.choice_S = choice_S
         cached, layers = cache_TL2HD.shape[:2]
         positions_Q = torch.arange(ids_Q.shape[0]) + cached
         hidden_1QT = torch.arange(ids_Q.shape[0] + cached)[None] > positions_Q[:, None]
@@ -107,15 +108,19 @@ class Step(torch.nn.Module):
 class _Choice(torch.nn.Module):
     """A linear layer with the low-rank weights of several adapters, of which `choice_S` [S] lets one act."""
 
+    weight: torch.Tensor
+    down: torch.Tensor
+    up: torch.Tensor
+
     def __init__(self, linear: torch.nn.Linear, pairs: Sequence[LowRank]):
         super().__init__()
-        if linear.bias is not None:
+        if getattr(linear, "bias", None) is not None:
             raise CheckpointError("a base whose linear layers have biases cannot be exported with adapters")
         # Each as it is multiplied: what ONNX Runtime would turn over when it opens the graph, it would hold twice.
         self.register_buffer("weight", linear.weight.detach().T.contiguous())
         self.register_buffer("down", torch.cat([pair.a_SI.float().T for pair in pairs], 1).contiguous())
         self.register_buffer("up", torch.cat([pair.b_OS.float().T * pair.scale for pair in pairs]).contiguous())
-        self.choice_S: torch.Tensor | None = None
+        self.choice_S = torch.empty(0)
 
     def forward(self, x_QI: torch.Tensor) -> torch.Tensor:
         return x_QI @ self.weight + (x_QI @ self.down * self.choice_S) @ self.up
@@ -296,11 +301,11 @@ def _move_weights(graph: Path, output: Path, *, eight: bool) -> tuple[list[tuple
         each.data_location = onnx.TensorProto.EXTERNAL
         offset += values.nbytes
         if eight and _is_eight(each.name, values):
-            kind, encoded = "int8", _narrowed(values)
+            kind, encoded = "int8", [*_narrowed(values)]
         elif bool((values.bfloat16().float() == values).all()):
-            kind, encoded = "bfloat16", (values.bfloat16(),)
+            kind, encoded = "bfloat16", [values.bfloat16()]
         else:
-            kind, encoded = "float32", (values,)
+            kind, encoded = "float32", [values]
         kinds.append((kind, values.numel()))
         parts += [part.flatten().view(torch.uint8) for part in encoded]
     graph.write_bytes(model.SerializeToString())
