@@ -113,6 +113,17 @@ _ALL = (
         0.3,
         figures=("frontier",),
     ),
+    Study(
+        "pair-kinds",
+        "exact decoding of the pair by masks alone, on four questions of each category of Spec-Bench",
+        _spec_bench(
+            "--limit 4 --max-new-tokens 256 --dtype bfloat16 --decoders autoregressive,self_speculative/tree",
+            PAIR,
+            PAIR_AR,
+        ),
+        0.1,
+        figures=("frontier",),
+    ),
     Study("smoke", "a few settings of the shipped models", _sweep("smoke"), 0.05, machine=_CORES, claims=(9,)),
     Study(
         "ablation-models",
