@@ -21,6 +21,7 @@ HUNDREDTHS = 100
 _FILLED = "Another τ is not shown here: later passes would have read other tokens."
 _VERIFIED = "No threshold: a draft is kept only if it equals the model's own choice."
 _NEAR = "Another τ is not shown here: the run does not record how near a refused draft was to the best token."
+_OWN_RULE = "Another τ is not shown here: this decoder has a rule beside the threshold."
 _ONE_TOKEN = "No threshold: every pass proposes one token, and it is accepted."
 
 Steps = list[tuple[int, int]]
@@ -67,7 +68,9 @@ def thresholdless(lane: RunLane) -> str:
         return _FILLED
     rows = [record.rows[0] for record in lane.records if record.phase in COUNTED]
     if any(row.threshold is not None for row in rows):
-        return _NEAR if info is not None and info.verifies else ""
+        if info is not None and info.verifies:
+            return _NEAR
+        return _OWN_RULE if any(row.trace and "rule" in row.trace.reasons for row in rows) else ""
     return _VERIFIED if any(len(row.proposals) > 1 for row in rows) else _ONE_TOKEN
 
 

@@ -16,7 +16,7 @@ from app.runs.what_if import HUNDREDTHS, page_document, what_if, would_accept
 from mars.acceptance import threshold_prefix, thresholds
 from mars.config import SCORES, DecodingSettings, ScoreName
 from mars.metrics import COUNTED
-from mars.records import Proposal, RowPass
+from mars.records import Proposal, RowPass, Trace
 from tests.readers import STOP, clear
 from tests.scripted import ReadingModel
 from tests.standins import Rows, run_lane
@@ -32,6 +32,16 @@ def lane_of(rows: Rows, **options: Any) -> RunLane:
 
 def at(steps: list[tuple[int, int]], hundredths: int) -> int:
     return [accepted for start, accepted in steps if start <= hundredths][-1]
+
+
+def test_a_rule_beside_the_threshold_hides_others() -> None:
+    """A decoder of one's own (docs/extending.md) may refuse what meets the threshold; then no other can be worked out."""
+    lane = lane_of(TWICE)
+    [row] = lane.records[1].rows
+    trace = Trace(cached=1, spans=(), columns=(0, 1, 2, 3), reasons=("first", "met", "rule", "behind"))
+    ruled = replace(lane.records[1], rows=(replace(row, trace=trace),))
+    assert what_if(lane)["none"] == ""
+    assert "a rule beside the threshold" in what_if(replace(lane, records=(lane.records[0], ruled)))["none"]
 
 
 @pytest.mark.parametrize("score", SCORES)
