@@ -117,7 +117,8 @@ _ALL = (
         "pair-kinds",
         "exact decoding of the pair by masks alone, on four questions of each category of Spec-Bench",
         _spec_bench(
-            "--limit 4 --max-new-tokens 256 --dtype bfloat16 --decoders autoregressive,self_speculative/tree",
+            "--limit 4 --max-new-tokens 256 --dtype bfloat16 "
+            "--decoders autoregressive,sliding_window@0.95,self_speculative/tree",
             PAIR,
             PAIR_AR,
         ),
