@@ -19,7 +19,7 @@ import math
 import re
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +44,6 @@ MODES = {"adapter": ("gated", "merged"), "sft": ("merged",)}
 """By stage."""
 _KEY = re.compile(r"(?:.*\.)?layers\.(\d+)\.(self_attn|mlp)\.(\w+)\.lora_([AB])(?:\.default)?\.weight")
 # The options of PEFT's LoRA that the product of A and B can have; None and empty values mean an option is not used.
-# Which layers have one, the file of weights says.
 _FREE = {
     *("task_type", "auto_mapping", "peft_version", "base_model_name_or_path", "revision", "inference_mode", "r"),
     *("target_modules", "layers_to_transform", "lora_alpha", "lora_dropout", "use_rslora", "runtime_config"),
@@ -80,6 +79,7 @@ def load_adapter(folder: str | Path) -> Adapter:
         raise CheckpointError(f"{folder / RECORD_FILE}: {rule}, got {found}")
     config = read_json(folder / ADAPTER_CONFIG)
     layers = _layers(folder / WEIGHTS_FILE, _scale(config, folder / ADAPTER_CONFIG))
+    _check_targets(config, layers, folder)
     masks, head = (torch.zeros(0, 0), None) if plain else _masks(folder / MASKS_FILE)
     adapter = Adapter(
         name=folder.resolve().name,
@@ -157,6 +157,24 @@ def _why(key: str) -> str:
     if "embed_tokens" in key or "lm_head" in key:
         return f"the vocabulary was enlarged or trained, so {_MERGE}"
     return _MERGE
+
+
+def _check_targets(config: dict[str, Any], layers: Sequence[Mapping[str, LowRank]], folder: Path) -> None:
+    """Raise CheckpointError where PEFT would not apply all of the weights."""
+    place, numbers, names = folder / ADAPTER_CONFIG, config.get("layers_to_transform"), config.get("target_modules")
+    if numbers is not None:
+        wanted = numbers if isinstance(numbers, list) else [numbers]
+        there = [number for number, layer in enumerate(layers) if layer]
+        if any(number not in wanted for number in there) or any(number not in there for number in wanted):
+            raise CheckpointError(f"{place}: layers_to_transform names other layers than {WEIGHTS_FILE} has: {_MERGE}")
+    if isinstance(names, str) and names != "all-linear":
+        raise CheckpointError(f"{place}: target_modules must be a list of names, got {names!r:.60}: {_MERGE}")
+    if isinstance(names, list):
+        ends = tuple(f".{name}" for name in names)
+        keys = {f".model.layers.{n}.{LINEARS[name]}.{name}": name for n, layer in enumerate(layers) for name in layer}
+        others = [name for key, name in keys.items() if not key.endswith(ends)]
+        if others:
+            raise CheckpointError(f"{place}: target_modules lacks {min(others)}, which {WEIGHTS_FILE} has: {_MERGE}")
 
 
 def _masks(path: Path) -> tuple[torch.Tensor, HeadWeights | None]:

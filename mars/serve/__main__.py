@@ -51,17 +51,18 @@ def _serve(options: argparse.Namespace) -> int:
     import uvicorn
 
     from mars.serve.application import application
+    from mars.serve.guard import protocol
 
     try:
         with gc_frozen():
-            app = application(options, _keys(options))
+            app, limits = application(options, _keys(options))
     except ValueError:
         listening.close()
         raise
 
     config = uvicorn.Config(
         app,
-        http="h11",
+        http=protocol(limits),
         ws="none",
         log_level="error",  # warnings are about requests that offer another protocol, as Java's clients do
         access_log=False,

@@ -32,7 +32,7 @@ STEADY_SECONDS = 600.0
 """Seconds that a replica that is to go has to finish its answers, unless --grace says otherwise."""
 
 
-def application(options: argparse.Namespace, keys: Keys | None = None) -> FastAPI:
+def application(options: argparse.Namespace, keys: Keys | None = None) -> tuple[FastAPI, Limits]:
     """The application of a command line, its checkpoint loaded; with `keys`, it asks for one of them.
 
     Raises:
@@ -69,7 +69,7 @@ def application(options: argparse.Namespace, keys: Keys | None = None) -> FastAP
     metrics.watch(served.name, lambda: service.running, lambda: service.waiting)
     metrics.watch_threshold(served.name, lambda: policy.threshold)
     callers = Callers(keys=keys, hosts={options.host, *options.allowed_host}, origins=options.allow_origin)
-    return build(LoadedModels({served.name: served}), limits, callers, metrics)
+    return build(LoadedModels({served.name: served}), limits, callers, metrics), limits
 
 
 def check(options: argparse.Namespace) -> None:
@@ -107,7 +107,7 @@ class Replica:
 
     def __init__(self, options: argparse.Namespace, keys: Keys | None) -> None:
         with gc_frozen():
-            self._app = application(options, keys)
+            self._app, _ = application(options, keys)
 
     def __serve_build_asgi_app__(self) -> FastAPI:
         """The ASGI application that Ray passes requests to."""

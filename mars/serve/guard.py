@@ -9,19 +9,21 @@ import asyncio
 import hashlib
 import hmac
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import ip_address
+from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from mars.lines import read_lines
 from mars.serve import Limits
@@ -128,10 +130,10 @@ class Callers:
                 headers={"www-authenticate": "Bearer"},
             )
         if "content-length" in headers and "transfer-encoding" in headers:
-            raise ApiError(400, "a body has one end: send content-length or transfer-encoding", headers=CLOSING)
+            raise ApiError(400, "a body has one end: send content-length or transfer-encoding", headers=_CLOSING)
 
 
-CLOSING = {"connection": "close"}  # where the next request begins is not sure
+_CLOSING = {"connection": "close"}  # where the next request begins is not sure
 
 
 def _is_local(name: str) -> bool:
@@ -142,7 +144,7 @@ def _is_local(name: str) -> bool:
 
 
 class Guard:
-    """ASGI middleware: it reads no more of a body than is allowed. It calls `answered` with each route and status."""
+    """ASGI middleware: it reads the whole body before the app does. It calls `answered` with each route and status."""
 
     def __init__(self, app: ASGIApp, limits: Limits, callers: Callers, answered: Callable[[str, int], None]) -> None:
         self._app = app
@@ -150,6 +152,7 @@ class Guard:
         self._callers = callers
         self._answered = answered
         self._busy = 0
+        self._arriving: deque[asyncio.Timeout] = deque()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Refuse or pass on one request."""
@@ -157,7 +160,6 @@ class Guard:
             await self._app(scope, receive, send)
             return
         route, begun = scope["path"], False
-        body = _Body(receive, self._limits.body_bytes)
 
         async def counted(message: Message) -> None:
             nonlocal begun
@@ -166,70 +168,91 @@ class Guard:
                 self._answered(route, message["status"])
             await send(message)
 
-        counts = False
+        counts = route not in UNCOUNTED
         try:
-            self._check(scope)
-            counts = route not in UNCOUNTED
+            body = await self._admitted(scope, receive)
+            if body is None:
+                self._answered(route, LEFT)
+                return
+            if counts and self._busy >= self._limits.connections:
+                raise ApiError(
+                    429,
+                    f"the server has {self._busy} requests at once and takes no more: try again in a moment",
+                    code="rate_limit_exceeded",
+                    headers={"retry-after": "1"},
+                )
             self._busy += counts
-            await self._app(scope, body.receive, counted)
+            try:
+                await self._app(scope, _given(body, receive), counted)
+            finally:
+                self._busy -= counts
         except ApiError as error:
-            await body.drain()
             await error.response(scope, receive, counted)
-        except ClientDisconnect:
-            self._answered(route, LEFT)
         except Exception:
             _log.exception("a request failed")
             if begun:
                 raise
             await ApiError(500, FAILED).response(scope, receive, counted)
-        finally:
-            self._busy -= counts
 
-    def _check(self, scope: Scope) -> None:
-        """Raise ApiError for a request that may not be made, or not now."""
+    async def _admitted(self, scope: Scope, receive: Receive) -> bytes | None:
+        """The body of a request that may be made; None if its client has left.
+
+        What is refused is read on for a moment all the same: a client that is still sending would miss the answer.
+
+        Raises:
+            ApiError: it may not be made, or the body is too large or too slow.
+        """
         headers = Headers(scope=scope)
-        self._callers.check(scope["path"], headers)
-        length = headers.get("content-length", "0")
-        if length.isascii() and length.isdecimal() and int(length[:20]) > self._limits.body_bytes:
-            raise too_large(self._limits.body_bytes)
-        if self._busy >= self._limits.connections and scope["path"] not in UNCOUNTED:
-            raise ApiError(
-                429,
-                f"the server has {self._busy} requests at once and takes no more: try again in a moment",
-                code="rate_limit_exceeded",
-                headers={"retry-after": "1"},
-            )
+        refused: ApiError | None = None
+        try:
+            self._callers.check(scope["path"], headers)
+            length = headers.get("content-length", "0")
+            if length.isascii() and length.isdecimal() and int(length[:20]) > self._limits.body_bytes:
+                raise self._too_large()
+        except ApiError as error:
+            refused = error
+        if refused is not None and "expect" in headers:
+            raise refused
+        parts, left, loop = list[bytes](), self._limits.body_bytes, asyncio.get_running_loop()
+        until = loop.time() + (self._limits.body_seconds if refused is None else _DRAIN_SECONDS)
+        try:
+            async with asyncio.timeout_at(until) as waiting:
+                self._arriving.append(waiting)
+                if len(self._arriving) > self._limits.connections:
+                    self._arriving.popleft().reschedule(loop.time())  # the oldest gives way
+                while (message := await receive())["type"] == "http.request":
+                    parts.append(message.get("body", b"") if refused is None else b"")
+                    left -= len(parts[-1])
+                    if left < 0 and refused is None:
+                        refused, parts = self._too_large(), []
+                        waiting.reschedule(loop.time() + _DRAIN_SECONDS)
+                    if not message.get("more_body", False):
+                        break
+                else:
+                    return None
+        except TimeoutError:
+            says = f"the body did not arrive within {self._limits.body_seconds:g} seconds"
+            refused = refused or ApiError(408, says, code="timeout", headers=_CLOSING)
+        finally:
+            with suppress(ValueError):
+                self._arriving.remove(waiting)
+        if refused is not None:
+            raise refused
+        return b"".join(parts)
+
+    def _too_large(self) -> ApiError:
+        says = f"the body is larger than the {self._limits.body_bytes:,} bytes that are read"
+        return ApiError(413, says, code="too_large")
 
 
-class _Body:
-    """The body of a request, of which so many bytes may be read."""
+def _given(body: bytes, receive: Receive) -> Receive:
+    """What gives the app this body, and then whatever else comes."""
+    first = [body]
 
-    def __init__(self, receive: Receive, most: int) -> None:
-        self._receive = receive
-        self._most = self._left = most
-        self._ended = False
+    async def again() -> Message:
+        return {"type": "http.request", "body": first.pop(), "more_body": False} if first else await receive()
 
-    async def receive(self) -> Message:
-        """The next part, or whatever else comes; ApiError once there are too many bytes."""
-        message = await self._receive()
-        self._ended |= not message.get("more_body", False)
-        self._left -= len(message.get("body", b""))
-        if self._left < 0:
-            await self.drain()
-            raise too_large(self._most)
-        return message
-
-    async def drain(self) -> None:
-        """Read on for a moment: a client that is still sending would miss the answer."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_DRAIN_SECONDS):
-                while not self._ended:
-                    self._ended = not (await self._receive()).get("more_body", False)
-
-
-def too_large(most: int) -> ApiError:
-    """The error for a body of more bytes than that."""
-    return ApiError(413, f"the body is larger than the {most:,} bytes that are read", code="too_large")
+    return again
 
 
 async def until_gone(receive: Receive, work: Awaitable[Any]) -> bool:
@@ -252,3 +275,24 @@ async def until_gone(receive: Receive, work: Awaitable[Any]) -> bool:
 async def _gone(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
+
+
+class Connection(H11Protocol):
+    """uvicorn's connection; of more than `most`, the oldest one that asks nothing is dropped for a new one."""
+
+    most: ClassVar[int] = 1024
+    _numbers: ClassVar[count[int]] = count()
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        self.number = next(self._numbers)
+        super().connection_made(transport)
+        others: Iterable[Any] = self.connections
+        opened = [one for one in others if not one.transport.is_closing()]
+        if len(opened) > self.most:
+            idle = [one for one in opened if one.cycle is None or one.cycle.response_complete]
+            min(idle, key=lambda one: one.number).transport.close()
+
+
+def protocol(limits: Limits) -> type[H11Protocol]:
+    """The connections of a server with these limits."""
+    return type("LimitedConnection", (Connection,), {"most": 2 * limits.connections})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import secrets
@@ -26,8 +25,8 @@ from mars.schema import as_json, shown
 from mars.serve import Limits, conformance, remote
 from mars.serve.answers import Bodies, EventStream, Piece, Writer
 from mars.serve.async_service import AsyncStream, Served
-from mars.serve.conformance import IGNORED_HEADER
-from mars.serve.guard import CLOSING, FAILED, LEFT, ApiError, Callers, Guard, until_gone
+from mars.serve.conformance import IGNORED_HEADER, Route
+from mars.serve.guard import FAILED, LEFT, ApiError, Callers, Guard, until_gone
 from mars.serve.metrics import CONTENT_TYPE, Metrics
 from mars.serve.schema import UNIONS, ChatRequest, CompletionRequest, Request, StreamOptions
 
@@ -172,7 +171,7 @@ class Endpoint:
 
     async def chat(self, request: HttpRequest) -> Response:
         """Turns in, the next turn out."""
-        params, ignored = await self._read(request, ChatRequest)
+        params, ignored = await _read(request, ChatRequest, "chat")
         served = await self._ready(params)
         turns = [message.turn() for message in params.messages]
         said = "\n".join(turn["content"] for turn in turns)
@@ -181,7 +180,7 @@ class Endpoint:
 
     async def completions(self, request: HttpRequest) -> Response:
         """A text in, its continuation out."""
-        params, ignored = await self._read(request, CompletionRequest)
+        params, ignored = await _read(request, CompletionRequest, "completions")
         served = await self._ready(params)
         try:
             single = params.single
@@ -273,17 +272,6 @@ class Endpoint:
             )
             if writer.finish is None:
                 self._metrics.left.inc()
-
-    async def _read(self, request: HttpRequest, kind: type[Body]) -> tuple[Body, tuple[str, ...]]:
-        """The request, checked, and the names of its parameters that have no effect."""
-        request.state.began = time.monotonic()
-        try:
-            async with asyncio.timeout(self._limits.body_seconds):
-                body = await request.body()
-        except TimeoutError:
-            says = f"the body did not arrive within {self._limits.body_seconds:g} seconds"
-            raise ApiError(408, says, code="timeout", headers=CLOSING) from None
-        return await run_in_threadpool(_check, body, kind)
 
     async def _ready(self, params: Request) -> Served:
         """The model of a request, if there is room in its queue."""
@@ -378,7 +366,13 @@ def _settings(params: Request, served: Served, length: int, *, adapts: bool) -> 
     )
 
 
-def _check(body: bytes, kind: type[Body]) -> tuple[Body, tuple[str, ...]]:
+async def _read(request: HttpRequest, kind: type[Body], route: Route) -> tuple[Body, tuple[str, ...]]:
+    """The request, checked, and the names of its parameters that have no effect."""
+    request.state.began = time.monotonic()
+    return await run_in_threadpool(_check, await request.body(), kind, route)
+
+
+def _check(body: bytes, kind: type[Body], route: Route) -> tuple[Body, tuple[str, ...]]:
     if body.count(b"[") + body.count(b"{") > _MOST_LISTS:
         raise ApiError(413, f"the body has more than {_MOST_LISTS:,} lists and objects", code="too_large")
     try:
@@ -389,7 +383,7 @@ def _check(body: bytes, kind: type[Body]) -> tuple[Body, tuple[str, ...]]:
         raise ApiError(400, "the body must be a JSON object")
     try:
         params = kind.model_validate(data)
-        return params, conformance.ignored(params.unread)
+        return params, conformance.ignored(route, params.unread.items())
     except ValidationError as error:
         name, sentence = _sentence(error)
         raise ApiError(400, sentence, param=name) from None

@@ -118,6 +118,10 @@ CONFIGS = [
     ({"fan_in_fan_out": True}, r"fan_in_fan_out is not supported, got True"),
     ({"modules_to_save": ["lm_head"]}, r"modules_to_save is not supported, got \['lm_head'\]: merge it"),
     ({"exclude_modules": ["q_proj"]}, r"exclude_modules is not supported"),
+    *(({"layers_to_transform": n}, r"layers_to_transform names other layers") for n in ([0], [[0]], 1.5, "x", {})),
+    ({"target_modules": ["q_proj"]}, r"target_modules lacks"),
+    ({"target_modules": ["0.self_attn.q_proj", *LINEARS.keys() - {"q_proj"}]}, r"target_modules lacks q_proj"),
+    ({"target_modules": r".*\.q_proj"}, r"target_modules must be a list of names"),
     ({"r": 0}, r"r must be >= 1 and lora_alpha a number, got 0 and 8$"),
 ]
 

@@ -23,7 +23,7 @@ from mars.checkpoint.sources import unavailable
 from mars.serve import Limits
 from mars.serve.__main__ import bind
 from mars.serve.async_service import AsyncService, Served
-from mars.serve.guard import Callers, Keys
+from mars.serve.guard import Callers, Keys, protocol
 from mars.serve.metrics import Metrics
 from mars.serve.routes import LoadedModels, build
 
@@ -116,7 +116,7 @@ def serve(checkpoint: Checkpoint) -> Iterator[Callable[..., Running]]:
         metrics.watch(served.name, lambda: service.running, lambda: service.waiting)
         asking = Callers(keys=Keys(keys) if keys else None, **(callers or {}))
         app = build(LoadedModels({served.name: served}), limits, asking, metrics)
-        config = uvicorn.Config(app, http="h11", ws="none", log_level="error", access_log=False)
+        config = uvicorn.Config(app, http=protocol(limits), ws="none", log_level="error", access_log=False)
         server, listening = uvicorn.Server(config), bind("127.0.0.1", 0)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
         thread.start()

@@ -231,9 +231,7 @@ def test_senders_of_large_bodies_get_the_answer(strict: Any) -> None:
         for rest in (f"{len(part):x}\r\n".encode(), part, b"\r\n0\r\n\r\n"):
             connection.sendall(rest)
             time.sleep(0.05)
-        answer = b""
-        while more := connection.recv(65536):
-            answer += more
+        answer = connection.recv(65536)
     assert answer.startswith(b"HTTP/1.1 413 ")
     assert b"10,000 bytes" in answer
 
@@ -284,6 +282,28 @@ def test_too_many_requests_are_told_to_wait(serve: Callable[..., Any]) -> None:
     assert (found.status_code, found.headers["retry-after"]) == (429, "1")
     assert found.json()["error"]["type"] == "rate_limit_error"
     assert "2 requests at once" in found.json()["error"]["message"]
+
+
+def test_the_oldest_unfinished_body_gives_way(serve: Callable[..., Any]) -> None:
+    server = serve(limits=Limits(connections=2))
+    with server.connect() as first, server.connect() as second, server.connect() as third:
+        for number, connection in enumerate((first, second, third), start=1):
+            connection.sendall(post(100))
+            server.until(lambda number=number: len(server.server.server_state.tasks) == min(number, 2))
+        assert first.recv(65536).startswith(b"HTTP/1.1 408 ")
+        assert server.post(json=CHAT).status_code == 200
+        assert len(server.server.server_state.tasks) <= 2
+
+
+def test_the_oldest_idle_connection_is_dropped(serve: Callable[..., Any]) -> None:
+    server = serve(limits=Limits(connections=2))
+    silent = [server.connect() for _ in range(6)]
+    assert [silent[0].recv(100), silent[1].recv(100)] == [b"", b""]
+    silent[5].sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert silent[5].recv(100).startswith(b"HTTP/1.1 200 ")
+    assert server.post(json=CHAT).status_code == 200
+    for connection in silent:
+        connection.close()
 
 
 HOSTS = (("evil.example", 421), ("evil.example:80", 421), ("", 421), ("mars.example", 200), ("localhost:1", 200))

@@ -74,7 +74,7 @@ def test_options_that_make_no_sense_are_refused(
 
 def test_the_policies_begin_without_a_threshold() -> None:
     for arguments in ([], ["--policy", "knob", "--thresholds", "0.9,0.8"]):
-        app = application(parser().parse_args(["--checkpoint", CHECKPOINT, *arguments]))
+        app, _ = application(parser().parse_args(["--checkpoint", CHECKPOINT, *arguments]))
         [text] = [line for line in _metrics(app).splitlines() if line.startswith("mars_threshold{")]
         assert text == 'mars_threshold{model="mars-b8"} 1.0'
 
