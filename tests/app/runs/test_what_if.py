@@ -35,7 +35,7 @@ def at(steps: list[tuple[int, int]], hundredths: int) -> int:
 
 
 def test_a_rule_beside_the_threshold_hides_others() -> None:
-    """A decoder of one's own (docs/extending.md) may refuse what meets the threshold; then no other can be worked out."""
+    """A decoder of one's own (docs/extending.md) may refuse what meets the threshold: no other can be worked out."""
     lane = lane_of(TWICE)
     [row] = lane.records[1].rows
     trace = Trace(cached=1, spans=(), columns=(0, 1, 2, 3), reasons=("first", "met", "rule", "behind"))
