@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 
 import pytest
 from starlette.applications import Starlette
@@ -38,3 +39,10 @@ def test_another_script_has_another_address(changed: str, monkeypatch: pytest.Mo
     before = bundle.page_script()
     monkeypatch.setattr(changed, lambda: "other();")
     assert bundle.page_script() != before
+
+
+def test_no_rule_inside_media_begins_at_the_root() -> None:
+    blocks = re.findall(r"@media[^{]*\{((?:[^{}]*\{[^{}]*\})*)", bundle.styles())
+    assert blocks
+    at_root = re.compile(r"(?:^|[,}])\s*(?::root|html|body|\.dark|\.lens-(?:projector|settings-open|begun))\b[^{]*\{")
+    assert [rule for block in blocks for rule in at_root.findall(block)] == []  # Gradio's copy of it matches nothing
