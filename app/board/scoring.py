@@ -75,7 +75,7 @@ def _warmed_up(
 
 
 def _running(lanes: Sequence[BoardLane], plan: Plan) -> str:
-    who = "The lanes write" if len(lanes) > 1 else f"{lanes[0].title} writes"
+    who = "The lanes solve" if len(lanes) > 1 else f"{lanes[0].title} solves"
     return f"{who} {plan.count} problems, {BATCH} at a time."
 
 
