@@ -168,15 +168,18 @@ def test_an_example_plays_to_its_end(look: Visit) -> None:
 
 @browser
 def test_it_works_without_a_network(look: Visit, open_tab: OpenTab) -> None:
-    tab = look()
+    tab = look("?tab=learn&lesson=threshold")
     tab.evaluate("navigator.serviceWorker.ready.then(() => true)")
     tab.wait_for_function("() => navigator.serviceWorker.controller !== null")
     tab.context.set_offline(True)
     try:
         tab.reload()
-        tab.wait_for_selector("#stage [data-state=done]")
+        tab.wait_for_selector(".lens-learn-entry[aria-current]:has-text('3.')")
         for name in TABS:
             open_tab(tab, name)
+        tab.click("#tab-compare-button")
+        tab.locator(".lens-examples button:not([aria-pressed=true])").last.click()
+        tab.wait_for_selector("#stage .lens-stage[data-state=done]:not([data-run='5-first-look'])")
     finally:
         tab.context.set_offline(False)
 

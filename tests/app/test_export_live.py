@@ -26,6 +26,7 @@ from mars.checkpoint import load_checkpoint
 from mars.config import DecodingSettings
 from mars.control import Control
 from mars.decoding import DECODERS
+from tests.app.test_axe import MODES, complaints
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -147,6 +148,7 @@ def test_it_writes_what_python_writes(look: Callable[..., Page], open_tab: Any, 
     tab.click(f".lens-live .lens-examples button:has-text('{label}')")
     tab.click(".lens-live-run")
     tab.wait_for_function(OVER, timeout=240_000)
+    assert complaints(tab, MODES["light"]) == []
     said = tab.inner_text(".lens-live-status")
     assert "WebAssembly, 1 thread, in this browser. A: first token after" in said
     assert "Fewer passes need not be fewer seconds" in said

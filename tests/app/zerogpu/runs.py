@@ -49,7 +49,7 @@ if __name__ == "__main__":
     found = {
         "whole": written(runner),
         "steered": written(runner, 20.0, lambda: runner.sessions.set_threshold("me", 0.99)),
-        "stopped": written(runner, 2.0, lambda: runner.sessions.stop("me")),
+        "stopped": written(runner, 20.0, lambda: runner.sessions.stop("me")),
         "sweep": last(runner, sweep.start(runner, "me", question, PAIR)),
         "board": last(runner, scoring.start(runner, "me", Plan(count=5, first=1, max_new_tokens=16), PAIR, 0.9)),
         "loaded": runner.models.state()["loaded"],
