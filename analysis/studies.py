@@ -111,18 +111,20 @@ _ALL = (
             PAIR_AR,
         ),
         0.3,
+        claims=(9,),
         figures=("frontier",),
     ),
     Study(
         "pair-kinds",
-        "exact decoding of the pair by masks alone, on four questions of each category of Spec-Bench",
+        "the pair of the page by kind of text: one-token mode, τ = 0.95, exact decoding by masks alone, on the clock",
         _spec_bench(
             "--limit 4 --max-new-tokens 256 --dtype bfloat16 "
-            "--decoders autoregressive,sliding_window@0.95,self_speculative/tree",
+            "--decoders autoregressive,sliding_window@none,sliding_window@0.95,self_speculative/tree",
             PAIR,
             PAIR_AR,
         ),
         0.1,
+        claims=(9,),
         figures=("frontier",),
     ),
     Study("smoke", "a few settings of the shipped models", _sweep("smoke"), 0.05, machine=_CORES, claims=(9,)),

@@ -397,13 +397,14 @@ def _comparable_texts(run: Run) -> bool:
 
 
 def _compare_benchmarks(finding: Finding, runs: GreedyRuns) -> None:
-    """Exact decoding against AR on answers that nobody judged (Spec-Bench): texts, passes and its own speed-up."""
+    """Exact decoding on answers that nobody judged: texts of one-token mode, or AR's; passes and speed-up over AR's."""
     for turn in by_turn(runs.unjudged):
         plain = next((run for run in turn if run.decoder == BASELINE), None)
         for run in turn:
             if plain is None or run.decoder == BASELINE or not decoders.TABLE[run.decoder].exact:
                 continue
-            same = _identical(runs, run, plain)
+            own = next((other for other in turn if other.one_token and other.model == run.model), plain)
+            same = _identical(runs, run, own)
             layout = run.settings.layout if run.decoder == EXACT else run.decoder
             finding.add(
                 {"benchmark": run.tasks[0], "batch": str(run.batch_size), "layout": layout},
@@ -414,7 +415,7 @@ def _compare_benchmarks(finding: Finding, runs: GreedyRuns) -> None:
                     "CPU": run.units,
                 },
                 _same_texts(same, run.n) if _comparable_texts(run) else None,
-                (run, plain),
+                dict.fromkeys((run, own, plain)),
             )
 
 
