@@ -67,6 +67,18 @@ def test_exact_on_spec_bench_has_its_speed_up(find: Any, fabricate: Any, mars: A
     assert row.measured["× AR, mean of questions"].startswith(f"{(40 + 100) / (10 + 100):.2f}×")
 
 
+@pytest.mark.parametrize("own", [True, False])
+def test_exact_texts_are_those_of_its_weights(find: Any, fabricate: Any, ar: Any, mars: Any, own: bool) -> None:
+    """One-token mode of the same turn, where AR has other weights and so other texts."""
+    lanes = [(ar(), "autoregressive", "a"), (mars(4), "sliding_window", "b"), (mars(4), "self_speculative", "b")]
+    runs = []
+    for model, decoder, text in lanes if own else lanes[::2]:
+        entry, rows = fabricate.run(model, decoder, tasks=("chat",), problems=2, batch_size=1, group="g")
+        runs.append(({**entry, "judged": False}, rows.assign(text=text)))
+    [row] = find(9, runs).comparisons
+    assert row.measured["texts"] == f"{2 if own else 0} of 2"
+
+
 @pytest.mark.parametrize(
     ("gain", "accuracy", "verdict"),
     [
