@@ -9,7 +9,7 @@ import { decode } from "../../app/browser/live/decoding.js";
 import { Model, openSession } from "../../app/browser/live/model.js";
 import { Text } from "../../app/browser/live/text.js";
 
-const { folder, name, scripts, asked } = JSON.parse(readFileSync(0, "utf8"));
+const { folder, scripts, asked } = JSON.parse(readFileSync(0, "utf8"));
 const load = (name) => import(pathToFileURL(scripts[name]).href);
 const ort = await load("ort.wasm.min.mjs");
 const { Tokenizer } = await load("tokenizers.min.mjs");
@@ -18,12 +18,12 @@ ort.env.wasm.numThreads = 1;
 ort.env.wasm.wasmBinary = inflateSync(readFileSync(scripts[`${build}.wasm.z`]));
 ort.env.wasm.wasmPaths = { mjs: pathToFileURL(scripts[`${build}.mjs`]).href };
 const { checkpoints, ...shared } = JSON.parse(readFileSync(`${folder}/manifest.json`, "utf8"));
-const manifest = { ...shared, ...checkpoints.find((each) => each.name === name) };
-const files = Object.fromEntries(Object.keys(manifest.files).map((file) => [file, new Uint8Array(readFileSync(`${folder}/${file}`))]));
-const session = await openSession(ort, manifest, files, { executionProviders: ["wasm"] });
-const text = new Text(Tokenizer, JSON.parse(readFileSync(`${folder}/tokenizer.json`, "utf8")), manifest);
+const files = Object.fromEntries(Object.keys(shared.files).map((file) => [file, new Uint8Array(readFileSync(`${folder}/${file}`))]));
+const session = await openSession(ort, shared, files, { executionProviders: ["wasm"] });
+const text = new Text(Tokenizer, JSON.parse(readFileSync(`${folder}/tokenizer.json`, "utf8")), shared);
 
-for (const { prompt, settings, thresholds } of asked) {
+for (const { name, prompt, settings, thresholds } of asked) {
+  const manifest = { ...shared, ...checkpoints.find((each) => each.name === name) };
   const ids = text.encode(prompt);
   const records = [];
   const control = { threshold: thresholds[0] };
