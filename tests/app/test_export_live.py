@@ -172,7 +172,8 @@ def test_the_threshold_moves_while_it_writes(look: Callable[..., Page], pair: st
         tab.select_option(".lens-live-pair", pair)
         assert "8 bits here, which may change the text" in tab.inner_text(".lens-live-status")
     tab.click(".lens-live-run")
-    tab.wait_for_function("() => window.heard.filter(({ lane, kind }) => lane === 'b' && kind === 'pass').length >= 2")
+    begun = "() => window.heard.filter(({ lane, kind }) => lane === 'b' && kind === 'pass').length >= 2"
+    tab.wait_for_function(begun, timeout=240_000)
     tab.locator(".lens-live-tau").fill("10")
     if pair == "smollm2":  # whose run takes long, and ends like the other's
         tab.wait_for_function("() => window.heard.some(({ threshold }) => threshold === 0.1)", timeout=240_000)

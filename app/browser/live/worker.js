@@ -13,7 +13,7 @@ const TAUGHT = "Fewer passes need not be fewer seconds: here each column costs a
 const NOT_KEPT = "This browser stores nothing for this page, so that the next visit loads the model again.";
 const REASONS = [
   [/device.*(lost|destroyed)|lost.*device/i, "The graphics device was lost: press Run live to start again."],
-  [/memory|alloc|RangeError|Array buffer/i, "This browser has too little memory for the model."],
+  [/memory|alloc|RangeError|Array buffer|OOM/i, "This browser has too little memory for the model."],
 ];
 
 let loaded = null; // the engine and the checkpoints, which the next run finds
