@@ -12,7 +12,7 @@ LARGEST_SEED = 999_999
 EXAMPLES: tuple[tuple[str, str, int], ...] = (
     ("Counting sheep", "word_problems", 2),
     ("Python", "python_functions", 2),
-    ("Who is tallest?", "logic", 1),
+    ("Tallest", "logic", 1),
     ("Table", "table_lookup", 2),
     ("A, B, C or D", "multiple_choice", 2),
     ("Instruction", "instructions", 3),
