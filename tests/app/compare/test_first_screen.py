@@ -119,6 +119,7 @@ def test_settings_are_remembered_and_specialists_named(two_pairs: Any, visit: Vi
     assert tab.is_visible("#pace")
     assert tab.get_attribute(".lens-settings-button", "aria-expanded") == "true"
     tab.reload()
+    tab.wait_for_selector("html.lens-begun", state="attached")  # what the address says would undo what is typed before
     tab.wait_for_selector("#pace", state="visible")
     tab.click(".lens-settings-button")
     assert not tab.is_visible("#pace")
