@@ -259,6 +259,12 @@ def test_a_failure_is_one_sentence_and_the_recording(look: Callable[..., Page], 
     assert tab.is_enabled(".lens-live-run")
 
 
+def test_its_controls_fit_a_narrow_window(look: Callable[..., Page]) -> None:
+    tab = look()
+    tab.set_viewport_size({"width": 390, "height": 800})
+    assert tab.evaluate("document.documentElement.scrollWidth") <= 390
+
+
 def test_a_hidden_tab_writes_on(look: Callable[..., Page]) -> None:
     tab = look()
     hidden = "Object.defineProperty(document, 'visibilityState', { value: 'hidden' })"
