@@ -1,6 +1,6 @@
 """The page beside a server at a public address, in a network that has nothing else: how often that server was asked.
 
-    unshare -rn sh -c "ip link set lo up && ip address add 93.184.216.34/32 dev lo && python -m tests.app.in_namespace"
+    unshare -rn sh -c "ip link set lo up && ip address add 93.184.216.34/32 dev lo && python -m tests.in_namespace"
 
 Gradio itself refuses addresses of this machine, so only a public one shows what else would be asked.
 """
