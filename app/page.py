@@ -26,6 +26,10 @@ _MASTHEAD = """<header class="lens-masthead"><h1>MARS Lens</h1>
 <div class="lens-notes"></div>"""
 
 
+MOST_EVENTS = 10_000
+"""Events of all visitors that may wait."""
+
+
 def build(
     runner: Runner,
     choice: dict[str, str],
@@ -63,7 +67,8 @@ def build(
         address.connect(page, masthead, comparing)
         comparing.keep(kept)
         api.register(runner, choice["mars"])
-    page.queue(default_concurrency_limit=None, api_open=False)
+    # Runs wait in a line of their own (app/scheduling.py). Without a number Gradio would let one event wait on ZeroGPU.
+    page.queue(default_concurrency_limit=None, api_open=False, max_size=MOST_EVENTS)
     return page
 
 

@@ -124,7 +124,8 @@ def test_stop_ends_a_sweep(served: Any, visit: Visit) -> None:
     for lane in "ab":  # both, so that there is something left to stop on a busy machine
         choose(tab, f"lane-{lane}-checkpoint", "slow")
     tab.click("#sweep-run")
-    tab.click("#stop")
+    tab.wait_for_selector("#stop:enabled")
+    tab.dispatch_event("#stop", "click")  # a click of the mouse waits while the page scrolls to the table
     tab.wait_for_selector(".lens-sweep[data-state=stopped]")
     tab.wait_for_selector("#run:enabled")
     assert tab.locator(".lens-sweep tbody tr").count() < 6

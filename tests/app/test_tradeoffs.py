@@ -164,15 +164,10 @@ def first_view(site: Any, visit_once: Visit) -> Page:
 def test_an_impossible_budget_is_answered(first_view: Page) -> None:
     tab = first_view
     usual = tab.input_value(".trade-points")
-    for points, begins in (
-        ("0", "No measurement can show"),
-        ("-3", "The budget cannot be negative"),
-        ("100", "With a budget of 100"),
-    ):
+    for points in ("0", "-3", "100"):
         tab.fill(".trade-points", points)
         tab.keyboard.press("Tab")
-        assert tab.inner_text(".trade-sentence").startswith(begins)
-        assert tab.inner_text(".trade-sentence").endswith("Enter 0.1 to 50 points.")
+        assert tab.inner_text(".trade-sentence") == "The budget must be from 0.1 to 50 points."
         assert tab.locator("text=Show this setting").is_hidden()
     tab.fill(".trade-points", "5")
     tab.keyboard.press("Tab")
