@@ -2,8 +2,8 @@
 # The pair of the page from nothing but its base: prompts, answers, AR SFT, the SFT's own answers, MARS from it, the score
 # `calibrated`, the measurements. Every step goes on where it was interrupted. About four hours on two CPU cores; on a GPU, not tried yet:
 #   bash analysis/plans/pair.sh --sft-minutes 5 --mars-minutes 15 --anchors 640 --batch-size 64 --places 256
-# Options are those of `python -m mars.training pair`: --prompts FILE… are more questions for the masks to learn from (docs/adapters.md
-# says which ours were). OUT is the folder of the work. MEASURE=no leaves the measuring out.
+# Options are those of `python -m mars.training pair`: --prompts FILE… are more questions for the masks to learn from (the card of
+# smollm2-135m-mars names ours). OUT is the folder of the work. MEASURE=no leaves the measuring out.
 set -euo pipefail
 out=${OUT:-runs/pair} adapters=${ADAPTERS:-assets/adapters/smollm2-135m}
 python -m mars.training pair --output "$out" --problems 9000 --self-prompts 3000 --sft-rank 16 --rank 20 --masks 5 \
