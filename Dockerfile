@@ -30,11 +30,12 @@ ENV PATH=/venv/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 HF_HUB_OFF
 WORKDIR /lens
 COPY LICENSE README.md pyproject.toml ./
 COPY mars mars
+COPY mars_tasks mars_tasks
 COPY analysis analysis
 COPY app app
 COPY assets assets
 COPY docs/*.md docs/
-RUN python -m compileall -q mars analysis app
+RUN python -m compileall -q mars mars_tasks analysis app
 USER 1000
 EXPOSE 7860
 HEALTHCHECK --interval=30s --timeout=10s --start-period=90s \

@@ -19,7 +19,7 @@ from mars.config import DecodingSettings
 from mars.control import Control
 from mars.options import add_device_options, add_setting
 from mars.schema import checked
-from mars.tasks import TASKS
+from mars_tasks import TASKS
 
 EPILOG = """\
 example:

@@ -23,7 +23,7 @@ from analysis.stats.resampling import ratio_of_sums, tokens_per_forward
 from analysis.stats.turns import time_gain
 from analysis.text_table import markdown
 from mars.decoders import BASELINE, EXACT, RELAXED, USUAL
-from mars.tasks import TASKS
+from mars_tasks import TASKS
 
 BEGIN, END = "<!-- measured: written by `python -m analysis card --checkpoint DIR` -->", "<!-- end of measured -->"
 CURVE_ROWS = 10

@@ -15,8 +15,8 @@ from pydantic import Field
 
 from mars.lines import read_lines
 from mars.schema import parse
-from mars.tasks import SEED_STRIDE, TASKS, Problem, numbered
-from mars.tasks.base import MAX_SEED
+from mars_tasks import SEED_STRIDE, TASKS, Problem, numbered
+from mars_tasks.base import MAX_SEED
 
 Text = Annotated[str, Field(min_length=1)]
 

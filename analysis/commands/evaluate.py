@@ -13,7 +13,7 @@ from analysis.commands.shared import print_json
 from analysis.text_table import aligned, table_of
 from mars.config import DEFAULTS
 from mars.decoders import BASELINE
-from mars.tasks import TASKS
+from mars_tasks import TASKS
 
 HELP = "accuracy on held-out problems under each decoder, with its difference to AR, tokens per forward and speed"
 

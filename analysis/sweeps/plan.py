@@ -14,7 +14,7 @@ from analysis.benchmarks.questions import Families
 from mars import decoders
 from mars.config import DecodingSettings
 from mars.schema import Strict, checked, prefixing_errors
-from mars.tasks import TASKS
+from mars_tasks import TASKS
 
 SCHEMA = 1
 DEFAULTS = ("problems", "seed", "tasks", "batch_sizes", "dtype", "device", "max_new_tokens", "chunk")

@@ -15,7 +15,7 @@ from mars.control import Control
 from mars.metrics import COUNTED, Count, Tally
 from mars.records import FinishReason, ForwardPass
 from mars.schema import between, checked, one_of
-from mars.tasks import TASKS, Problem, sample
+from mars_tasks import TASKS, Problem, sample
 
 if TYPE_CHECKING:
     from mars.checkpoint import Checkpoint

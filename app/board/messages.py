@@ -7,11 +7,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+import mars_tasks as tasks
 from app.board.lane import BATCH, BoardLane, Outcome, Plan
 from app.compare import problems
 from app.compare.lane_request import comparable
 from app.compare.stream import Card, Refusal, Status
-from mars import tasks
 from mars.metrics import Count
 from mars.records import FinishReason
 from mars.schema import StrictDict

@@ -21,7 +21,7 @@ from app.compare.runner import NEVER_BEGAN, Runner
 from app.compare.starting import LanePass, device_lock, race
 from app.models.sentences import error_sentence
 from app.scheduling import AdmissionQueue, LiveRun
-from mars.tasks import Problem
+from mars_tasks import Problem
 
 MESSAGE_SECONDS = 1.0
 

@@ -17,7 +17,7 @@ from app.scheduling import USUAL_LIMITS, AdmissionQueue, Limits, LiveRun
 from mars.config import DEFAULT_NEW_TOKENS
 from mars.decoders import BASELINE, TABLE
 from mars.records import ForwardPass
-from mars.tasks import Problem
+from mars_tasks import Problem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,8 +13,8 @@ from mars.config import DecodingSettings
 from mars.decoders import BASELINE
 from mars.metrics import Tally, output_ids
 from mars.records import FinishReason, ForwardPass
-from mars.tasks import Problem
 from mars.text import TextPieces
+from mars_tasks import Problem
 
 if TYPE_CHECKING:
     from mars.checkpoint import Checkpoint

@@ -6,7 +6,7 @@ import json
 from random import SystemRandom
 
 from app.scheduling import whole
-from mars.tasks import TASKS, Problem, sample
+from mars_tasks import TASKS, Problem, sample
 
 LARGEST_SEED = 999_999
 EXAMPLES: tuple[tuple[str, str, int], ...] = (

@@ -36,7 +36,7 @@ from mars import decoders
 from mars.checkpoint.sources import weights_digest
 from mars.config import DEFAULTS, METHOD_FIELDS, DecodingSettings
 from mars.schema import StrictDict
-from mars.tasks import TASKS, Problem, numbered
+from mars_tasks import TASKS, Problem, numbered
 
 PAGE = 6
 NO_SUCH_RUN = "There is no such run any more: reload the runs."

@@ -15,8 +15,8 @@ from transformers import PreTrainedTokenizerBase
 
 from mars.chat import encode_messages, encode_text, end_of_turn
 from mars.lines import read_objects
-from mars.tasks import TASKS, sample
-from mars.tasks.base import ANIMALS, CITIES, COLORS, FRUITS, ITEMS, PEOPLE, PLACES, TOOLS, VEGETABLES
+from mars_tasks import TASKS, sample
+from mars_tasks.base import ANIMALS, CITIES, COLORS, FRUITS, ITEMS, PEOPLE, PLACES, TOOLS, VEGETABLES
 
 IGNORED = -100
 _WORDS = (*PEOPLE, *CITIES, *ITEMS, *COLORS, *ANIMALS, *PLACES, *FRUITS, *VEGETABLES, *TOOLS)

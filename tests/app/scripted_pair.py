@@ -24,8 +24,8 @@ from app.scheduling import LINE, USUAL_LIMITS, AdmissionQueue, Limits, Sessions
 from app.server import options, serving
 from mars.checkpoint import Checkpoint
 from mars.records import to_json
-from mars.tasks import TASKS, sample
 from mars.training.start import train_tokenizer
+from mars_tasks import TASKS, sample
 from tests.scripted import ScriptedModel
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from mars.decoders import TABLE
 from mars.decoding import DECODERS
 from mars.decoding.self_speculative import SURE
 from mars.records import ForwardPass, from_object
-from mars.tasks import TASKS, sample
+from mars_tasks import TASKS, sample
 from tests.mars.test_export import in_eight_bits
 from tests.mars.test_reference import compare
 

@@ -29,7 +29,7 @@ from mars.decoding.pair import Pair
 from mars.decoding.self_speculative import SURE
 from mars.metrics import COUNTED
 from mars.records import ForwardPass, RowPass
-from mars.tasks import TASKS, sample
+from mars_tasks import TASKS, sample
 from tests.readers import MASK, STOPS, VOCAB, Answers
 from tests.scripted import ReadingModel
 

@@ -33,7 +33,7 @@ from analysis.stats.pairs import PairedDifference
 from mars.provenance import provenance
 from mars.schema import checked
 from mars.serve import QUEUE
-from mars.tasks import TASKS, Problem, sample
+from mars_tasks import TASKS, Problem, sample
 from tests.performance.asking import Asked, ask, chat, quantile
 from tests.performance.served import served
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import httpx
 
-from mars.tasks import TASKS, sample
+from mars_tasks import TASKS, sample
 from tests.performance.asking import ask, chat, quantile
 from tests.performance.served import resident_megabytes, served
 

@@ -12,7 +12,7 @@ import pytest
 
 from analysis.figures.under_load import under_load_points
 from analysis.runs.loads import Changes, InTime, read_loads
-from mars.tasks import sample
+from mars_tasks import sample
 from tests.performance import soak
 from tests.performance.arrivals import Load, is_in_time, main, poisson
 from tests.performance.asking import Asked, quantile

@@ -15,7 +15,7 @@ from analysis.benchmarks.ifeval import Prompt
 from analysis.benchmarks.spec_bench import Question
 from analysis.runs import RunStore
 from mars.checkpoint.calibration import scores_of
-from mars.tasks import TASKS
+from mars_tasks import TASKS
 
 CATEGORIES = ("writing", "writing", "qa", "qa", "qa", "qa")
 QUESTIONS = [Question(number=n, category=category, turns=("x",)) for n, category in enumerate(CATEGORIES)]

@@ -18,7 +18,7 @@ from analysis.benchmarks.spec_bench import (
     parts_of,
     read_questions,
 )
-from mars.tasks import SEED_STRIDE, TASKS, sample
+from mars_tasks import SEED_STRIDE, TASKS, sample
 
 ROOT = Path(__file__).parents[3]
 SHIPPED = ROOT / QUESTIONS

@@ -8,7 +8,7 @@ import pytest
 
 from analysis.__main__ import main
 from analysis.runs import read_runs
-from mars.tasks import TASKS
+from mars_tasks import TASKS
 
 SMALL = ["--problems", "2", "--seed", "3", "--max-new-tokens", "6", "--device", "cpu", "--dtype", "float32"]
 

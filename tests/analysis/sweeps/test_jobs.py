@@ -13,7 +13,7 @@ from analysis.sweeps.models import describe
 from analysis.sweeps.plan import Group, SweepPlan
 from mars.checkpoint import Checkpoint
 from mars.decoding import DECODERS
-from mars.tasks import SEED_STRIDE, sample
+from mars_tasks import SEED_STRIDE, sample
 
 
 @pytest.fixture

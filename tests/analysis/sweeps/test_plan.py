@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from analysis.sweeps.plan import read_plan
-from mars.tasks import TASKS
+from mars_tasks import TASKS
 
 ROOT = Path(__file__).parents[3]
 HEAD = 'schema = 1\nproblems = 3\nseed = 7\ntasks = ["logic"]\nbatch_sizes = [1, 2]\n'

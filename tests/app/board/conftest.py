@@ -12,7 +12,7 @@ from tests.scripted import ScriptedModel
 
 if TYPE_CHECKING:
     from mars.checkpoint import Checkpoint
-    from mars.tasks import Problem
+    from mars_tasks import Problem
 
 NO_IDEA = "I do not know."
 

@@ -6,7 +6,7 @@ import pytest
 from app.board.lane import BATCH, Plan, batches
 from app.compare.problems import LARGEST_SEED
 from app.scheduling import Limits
-from mars.tasks import TASKS, sample
+from mars_tasks import TASKS, sample
 
 
 def test_the_families_take_turns() -> None:

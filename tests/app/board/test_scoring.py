@@ -9,7 +9,7 @@ from app.board.lane import BATCH, BoardLane, Plan
 from app.scheduling import AdmissionQueue, LiveRun
 from mars.checkpoint import Checkpoint
 from mars.config import DecodingSettings
-from mars.tasks import Problem
+from mars_tasks import Problem
 
 MakeScholar = Callable[..., Checkpoint]
 PLAN = Plan(count=10, task="logic", first=0)

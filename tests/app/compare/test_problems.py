@@ -2,7 +2,7 @@ import pytest
 
 from app.compare import problems, recorded
 from app.runs.stored import shipped
-from mars.tasks import TASKS
+from mars_tasks import TASKS
 
 
 def test_there_is_an_example_of_every_family() -> None:

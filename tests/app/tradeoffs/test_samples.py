@@ -7,7 +7,7 @@ import pytest
 from app.tradeoffs.card import PAGE, Samples, entry_of, problem_of, row_of, samples
 from app.tradeoffs.run_cache import RunCache
 from mars.schema import checked
-from mars.tasks import sample
+from mars_tasks import sample
 
 RunOf = Callable[..., str]
 

@@ -12,7 +12,7 @@ from mars.checkpoint import Checkpoint, load_checkpoint
 from mars.config import DecodingSettings
 from mars.decoding import DECODERS
 from mars.metrics import Tally, output_ids
-from mars.tasks import TASKS, sample
+from mars_tasks import TASKS, sample
 
 FOLDER = Path(__file__).parents[3] / "assets" / "checkpoints"
 PROBLEMS = 24

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from random import Random
 
-from mars.tasks.base import (
+from mars_tasks.base import (
     ANIMALS,
     COLORS,
     DAYS,

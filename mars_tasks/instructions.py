@@ -10,7 +10,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from mars.tasks.base import ANIMALS, COLORS, FRUITS, ITEMS, PEOPLE, PLACES, TOOLS, VEGETABLES, Draft, Task, vary
+from mars_tasks.base import ANIMALS, COLORS, FRUITS, ITEMS, PEOPLE, PLACES, TOOLS, VEGETABLES, Draft, Task, vary
 
 _LISTS = {"fruits": FRUITS, "vegetables": VEGETABLES, "colors": COLORS, "animals": ANIMALS, "tools": TOOLS}
 _NUMBERS = {2: "two", 3: "three", 4: "four", 5: "five", 6: "six"}

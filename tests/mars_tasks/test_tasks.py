@@ -4,8 +4,8 @@ from random import Random
 
 import pytest
 
-from mars.tasks import TASKS, sample
-from mars.tasks.base import split_of, vary
+from mars_tasks import TASKS, sample
+from mars_tasks.base import split_of, vary
 
 CHEAP = [name for name in TASKS if name != "python_functions"]
 

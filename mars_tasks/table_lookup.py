@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 
-from mars.tasks.base import CITIES, COLORS, FRUITS, PEOPLE, TOOLS, Draft, Task, vary
-from mars.tasks.logic import check_text
+from mars_tasks.base import CITIES, COLORS, FRUITS, PEOPLE, TOOLS, Draft, Task, vary
+from mars_tasks.logic import check_text
 
 _KEYS = {"name": PEOPLE, "city": CITIES, "fruit": FRUITS, "tool": TOOLS}
 _NUMBERS = ("price", "weight", "stock", "score", "level", "size")

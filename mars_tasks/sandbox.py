@@ -1,7 +1,7 @@
 """Runs generated Python to see whether it is right, without trusting it.
 
 First a whitelist of syntax: everything that is not on it is refused before anything runs. Then a process of its own
-with limits on CPU, memory, files and processes (`mars.tasks.sandbox_child`), a wall clock, and an answer that counts
+with limits on CPU, memory, files and processes (`mars_tasks.sandbox_child`), a wall clock, and an answer that counts
 only with this job's nonce.
 """
 
@@ -23,8 +23,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
-from mars.tasks import sandbox_child
-from mars.tasks.sandbox_child import MAX_ANSWER_BYTES, SEPARATOR, canonical
+from mars_tasks import sandbox_child
+from mars_tasks.sandbox_child import MAX_ANSWER_BYTES, SEPARATOR, canonical
 
 WALL_SECONDS = 20.0
 """Only a program that waits takes so long. On a busy machine the interpreter alone takes seconds to start, and a right

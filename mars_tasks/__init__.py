@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mars.tasks import instructions, logic, multiple_choice, python_functions, table_lookup, word_problems
-from mars.tasks.base import Problem, Split, Task
+from mars_tasks import instructions, logic, multiple_choice, python_functions, table_lookup, word_problems
+from mars_tasks.base import Problem, Split, Task
 
 TASKS: dict[str, Task] = {
     module.TASK.name: module.TASK

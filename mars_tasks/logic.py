@@ -6,7 +6,7 @@ import itertools
 import re
 from random import Random
 
-from mars.tasks.base import COLORS, DAYS, FRUITS, MONTHS, PEOPLE, VEGETABLES, Draft, Task, last_match, vary
+from mars_tasks.base import COLORS, DAYS, FRUITS, MONTHS, PEOPLE, VEGETABLES, Draft, Task, last_match, vary
 
 _ANSWER = re.compile(r"Answer:\s*([^\n]+)")
 _OPENINGS = "[|Let us [see|think]. |[We|I] go [through it|step by step]. |[Okay|Right|Well]. ]"

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from mars.tasks import sandbox
-from mars.tasks.sandbox import MAX_SOURCE_CHARACTERS, is_allowed, run_checks, run_isolated
-from mars.tasks.sandbox_child import canonical
+from mars_tasks import sandbox
+from mars_tasks.sandbox import MAX_SOURCE_CHARACTERS, is_allowed, run_checks, run_isolated
+from mars_tasks.sandbox_child import canonical
 
 LIMIT_SECONDS = 10.0
 """The sandbox limits CPU time, which takes longer by the clock on a busy machine."""

@@ -6,7 +6,7 @@ import operator
 import re
 from random import Random
 
-from mars.tasks.base import CITIES, ITEMS, PEOPLE, TIMES, Draft, Task, last_match, vary
+from mars_tasks.base import CITIES, ITEMS, PEOPLE, TIMES, Draft, Task, last_match, vary
 
 Step = tuple[str, int, str, int]
 """A computation in words: a number, the sign, another number."""

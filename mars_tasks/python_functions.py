@@ -11,8 +11,8 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from mars.tasks.base import Draft, Task, vary
-from mars.tasks.sandbox import run_checks
+from mars_tasks.base import Draft, Task, vary
+from mars_tasks.sandbox import run_checks
 
 _FENCE = re.compile(r"```(?:python)?\n(.*?)(?:```|\Z)", re.DOTALL)
 _VARIABLES = ("x", "n", "value", "number")
