@@ -9,9 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
-import numpy as np
 import torch
 
 from mars.config import LEAST_CHANCE, ScoreName, meets_threshold
@@ -19,8 +17,6 @@ from mars.records import Proposal, Source
 from mars.sampling import Sampling, pick
 
 Alternatives = tuple[tuple[int, float], ...]
-TopToken = Callable[[torch.Tensor, "np.ndarray[Any, Any]", "torch.Tensor | None"], "tuple[torch.Tensor, torch.Tensor]"]
-"""`mars.engine.backends.top_token`, for float32 logits on a CPU."""
 
 
 def _probability(probabilities_RWV: torch.Tensor, ids_RW: torch.Tensor) -> torch.Tensor:
@@ -143,66 +139,21 @@ def read(
     sampling: Sampling,
     alternatives: int,
     ids_RW: torch.Tensor | None = None,
-    kernel: TopToken | None = None,
 ) -> Read:
     """Propose one token in each column and score it; with `ids_RW` these are the proposals.
 
     `positions_RW` are the proposals' positions in the response, 0 the first token; greedy rows do not read them.
-    `alternatives` is how many of the most probable tokens are listed for each proposal. The `kernel` finds tokens and
-    probabilities in less time than PyTorch.
+    `alternatives` is how many of the most probable tokens are listed for each proposal.
     """
-    if ids_RW is None and sampling.active:
+    if ids_RW is None:
         ids_RW = pick(logits_RWV, positions_RW, sampling)
-    rows, columns = logits_RWV.shape[:2]
-    found = _by_kernel(kernel, logits_RWV, np.arange(rows)[:, None], np.arange(columns), ids_RW, score)
-    count = min(alternatives, logits_RWV.shape[-1] - 1)
-    if found is not None and not count:
-        return found
     probabilities_RWV = logits_RWV.softmax(-1)
-    if found is None:
-        if ids_RW is None:
-            ids_RW = pick(logits_RWV, positions_RW, sampling)
-        found = Read(ids_RW, SCORES[score](probabilities_RWV, ids_RW).double(), None)
+    proposals = Read(ids_RW, SCORES[score](probabilities_RWV, ids_RW).double(), None)
+    count = min(alternatives, logits_RWV.shape[-1] - 1)
     if not count:
-        return found
+        return proposals
     best_RWA = logits_RWV.topk(count).indices
-    return replace(found, alternatives=(best_RWA, probabilities_RWV.gather(-1, best_RWA)))
-
-
-def read_some(
-    logits_RWV: torch.Tensor,
-    places: Sequence[tuple[int, int]],
-    positions_N1: torch.Tensor,
-    *,
-    score: ScoreName,
-    sampling: Sampling,
-    alternatives: int,
-    kernel: TopToken | None,
-) -> Read:
-    """As `read`, but one by one [N, 1]: the columns `places`, each a row and its column."""
-    if not alternatives and not sampling.active:
-        rows_N, columns_N = np.array(places).T
-        found = _by_kernel(kernel, logits_RWV, rows_N[:, None], columns_N[:, None], None, score)
-        if found is not None:
-            return found
-    logits_N1V = logits_RWV[torch.tensor(places, device=logits_RWV.device).unbind(1)][:, None]
-    return read(logits_N1V, positions_N1, score=score, sampling=sampling, alternatives=alternatives, kernel=kernel)
-
-
-def _by_kernel(
-    kernel: TopToken | None,
-    logits_RWV: torch.Tensor,
-    rows: np.ndarray[Any, Any],
-    columns: np.ndarray[Any, Any],
-    ids_RW: torch.Tensor | None,
-    score: ScoreName,
-) -> Read | None:
-    """The most probable tokens, or `ids_RW`, in these rows and columns, which numpy broadcasts; None without kernel."""
-    if kernel is None or SCORES[score] is not _probability:
-        return None
-    offsets = rows * logits_RWV.stride(0) + columns * logits_RWV.stride(1)
-    ids_N, shares_N = kernel(logits_RWV, offsets.ravel(), None if ids_RW is None else ids_RW.flatten())
-    return Read(ids_N.view(offsets.shape), shares_N.view(offsets.shape).double(), None)
+    return replace(proposals, alternatives=(best_RWA, probabilities_RWV.gather(-1, best_RWA)))
 
 
 def thresholds(values: Sequence[float | None], score: ScoreName, device: torch.device | str) -> torch.Tensor:

@@ -18,13 +18,12 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 import torch
 
-from mars.acceptance import HostAcceptResult, Read, TopToken, match_prefix, read, threshold_prefix
+from mars.acceptance import HostAcceptResult, Read, match_prefix, read, threshold_prefix
 from mars.config import DecodingSettings, ScoreName
 from mars.control import Control
 from mars.decoding.trace import reasons_of, trace
 from mars.decoding.trees import PRICE, ROOT, Copies, Expectation, Plan
 from mars.decoding.windows import tree_window
-from mars.engine import backends
 from mars.engine.conditional import States
 from mars.engine.window import Window
 from mars.records import FinishReason, Phase, Proposal, Reads, RowPass, Source, Trace
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
     from mars.engine import Engine
 
 NO_MASK: Final = -1
-_WIDE = 4096  # tokens of a vocabulary from which on a kernel of our own pays
 
 
 @dataclass(slots=True, kw_only=True)
@@ -367,7 +365,6 @@ class Method(ABC):
             sampling=batch.sampling,
             alternatives=self.alternatives,
             ids_RW=ids_RW,
-            kernel=kernel_for(logits_RWV),
         )
         return proposals if self.calibration is None else proposals.calibrated(masks, self.calibration)
 
@@ -422,12 +419,6 @@ class Method(ABC):
         positions_RM = batch.written_R[:, None] + offsets_RM
         ids_RM = _conditional(states, logits_RMV, before_R, positions_RM, batch.sampling)
         return chain.joined(self.read(batch, logits_RMV, offsets_RM, ids_RM, columns_RM.shape[1]), last_R)
-
-
-def kernel_for(logits_RWV: torch.Tensor) -> TopToken | None:
-    """What reads these logits in less time than PyTorch; None if nothing does."""
-    on_cpu = logits_RWV.device.type == "cpu" and logits_RWV.dtype == torch.float32 and logits_RWV.stride(-1) == 1
-    return backends.top_token() if on_cpu and logits_RWV.shape[-1] >= _WIDE else None
 
 
 def _conditional(

@@ -21,11 +21,11 @@ from typing import ClassVar
 import torch
 from torch.nn import functional
 
-from mars.acceptance import Read, read_some
+from mars.acceptance import Read, read
 from mars.config import DecodingSettings
 from mars.decoders import EXACT
 from mars.decoding.base import calibration_of, trained_mask
-from mars.decoding.method import AcceptResult, Batch, Method, Row, kernel_for
+from mars.decoding.method import AcceptResult, Batch, Method, Row
 from mars.decoding.trees import (
     LAYOUTS,
     MOST_COLUMNS,
@@ -203,15 +203,13 @@ class SelfSpeculative(Method):
         """Read each row's root and drafts one by one: in one rectangle, all rows would be as wide as the widest."""
         places = [(row, depth) for row, plan in enumerate(plans) for depth in range(1 + plan.drafts)]
         rows_N, depths_N = torch.tensor(places, device=logits_RWV.device).unbind(1)
-        roots = [logits_RWV.shape[1] - plan.columns for plan in plans]
-        proposals = read_some(
-            logits_RWV,
-            [(row, roots[row] + depth) for row, depth in places],
+        roots_R = torch.tensor([logits_RWV.shape[1] - plan.columns for plan in plans], device=logits_RWV.device)
+        proposals = read(
+            logits_RWV[rows_N, roots_R[rows_N] + depths_N][:, None],
             (batch.written_R[rows_N] + depths_N)[:, None],
             score=self.score,
             sampling=batch.sampling.select(rows_N),
             alternatives=self.alternatives,
-            kernel=kernel_for(logits_RWV),
         )
         return proposals.spread(rows_N, depths_N, (len(plans), 1 + max(plan.drafts for plan in plans)))
 

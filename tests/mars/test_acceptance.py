@@ -16,13 +16,11 @@ from mars.acceptance import (
     match_prefix,
     passes,
     read,
-    read_some,
     threshold_prefix,
     thresholds,
     to_host,
 )
 from mars.config import DecodingSettings, ScoreName
-from mars.engine.backends.cpu.top_token import top_token
 from mars.sampling import Sampling, pick
 
 PROBABILITIES = torch.tensor([[[0.5, 0.3, 0.2, 0.0], [0.1, 0.8, 0.05, 0.05]]])
@@ -110,40 +108,6 @@ def test_alternatives_do_not_change_the_score() -> None:
     logits = torch.randn(3, 7, 500, generator=torch.Generator().manual_seed(0)) * 3
     for name in SCORES:
         assert torch.equal(read_of(logits, name).scores_RW, read_of(logits, name, alternatives=3).scores_RW)
-
-
-@pytest.mark.parametrize("vocabulary", [4096, 4099, 6000])
-def test_the_wide_vocabulary_kernel_reads_as_pytorch(vocabulary: int) -> None:
-    torch.manual_seed(3)
-    logits = 4 * torch.randn(3, 4, vocabulary)
-    logits[..., 7] = -math.inf
-    logits[0, 1, 90] = logits[0, 1, 4000] = logits[0, 1, 1030] = 30.0  # the first of equal ones counts
-    logits[2, 3] = logits[2, 3].sort().values  # the last token is the most probable one
-    greedy = Sampling.of([DecodingSettings()] * 3, "cpu")
-    options = {
-        "positions_RW": torch.zeros(3, 4, dtype=torch.long),
-        "sampling": greedy,
-        "alternatives": 0,
-        "kernel": top_token,
-    }
-    drawn = torch.randint(vocabulary, (3, 4))
-    for part in (logits, logits[:, 1:3], logits[1:2]):
-        rows, columns = part.shape[:2]
-        for ids in (None, drawn[:rows, :columns]):
-            found = read(part, score="probability", ids_RW=ids, **options)
-            expected = part.argmax(-1) if ids is None else ids
-            assert torch.equal(found.ids_RW, expected)
-            probabilities = part.softmax(-1).gather(-1, expected[..., None])[..., 0]
-            torch.testing.assert_close(found.scores_RW, probabilities.double(), rtol=1e-6, atol=1e-30)
-    places = [(2, 3), (0, 1), (1, 0)]
-    some = read_some(
-        logits, places, torch.zeros(3, 1), score="probability", sampling=greedy, alternatives=0, kernel=top_token
-    )
-    whole = read(logits, score="probability", **options)
-    assert some.ids_RW[:, 0].tolist() == [int(whole.ids_RW[place]) for place in places]
-    assert some.scores_RW[:, 0].tolist() == [float(whole.scores_RW[place]) for place in places]
-    logits[1, 2, 5] = math.nan
-    assert read(logits, score="probability", **options).scores_RW.isnan().nonzero().tolist() == [[1, 2]]
 
 
 def test_scores_are_compared_as_records_show_them() -> None:

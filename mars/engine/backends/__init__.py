@@ -49,15 +49,6 @@ def not_invariant(device: torch.device, dtype: torch.dtype, config: PreTrainedCo
     return None
 
 
-def top_token() -> Any | None:
-    """The compiled `top_token` for float32 logits on a CPU; None without numba."""
-    if not _has("numba"):
-        return None
-    from mars.engine.backends.cpu.top_token import top_token as compiled
-
-    return compiled
-
-
 def compiled_sums(weight_OI: torch.Tensor) -> Any:
     """The invariant product with bfloat16 weights that fill tiles, in float32, on a CPU that has kernels for it."""
     from mars.engine.backends.cpu.tiles import Tiled

@@ -14,7 +14,7 @@ from filelock import FileLock, Timeout
 from numba import config
 from numba.core.registry import CPUDispatcher
 
-from mars.engine.backends.cpu import amx, avx, backend, jit, layout, steps, top_token
+from mars.engine.backends.cpu import amx, avx, backend, jit, layout, steps
 from mars.engine.backends.cpu.jit import cache_folder
 
 
@@ -83,7 +83,7 @@ def test_processes_compile_in_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         pass
 
 
-@pytest.mark.parametrize("module", [steps, layout, amx, avx, backend, top_token])
+@pytest.mark.parametrize("module", [steps, layout, amx, avx, backend])
 def test_no_function_may_be_optimised_into_other_sums(module: ModuleType) -> None:
     """LLVM optimises a function anew in each that calls it.
 
