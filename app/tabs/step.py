@@ -12,9 +12,8 @@ from typing import Any
 
 import gradio as gr
 
-from app.runs.run import MAX_BYTES, Run, RunFileError, read
+from app.runs.run import MAX_BYTES, Run, RunFileError, read, to_json
 from app.runs.stored import SharedRuns, shipped
-from app.runs.what_if import page_document
 from app.scheduling import Sessions
 from app.tabs.parts import QUIET, drawn
 from mars.schema import as_json
@@ -69,7 +68,7 @@ def answer(question: object, shared: SharedRuns | None = None) -> dict[str, Any]
 
 
 def _run(run: Run | None, gone: str = "There is no such run; choose one from the list.") -> dict[str, Any]:
-    return {"run": page_document(run)} if run else {"problem": gone}
+    return {"run": to_json(run)} if run else {"problem": gone}
 
 
 def _gone(shared: SharedRuns | None) -> str:
