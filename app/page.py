@@ -45,7 +45,7 @@ def build(
     one run.
     """
     with gr.Blocks(title="MARS Lens", analytics_enabled=False, fill_width=True) as page:
-        masthead = drawn("masthead", _MASTHEAD, elem_id="masthead", codes="code.svg")
+        masthead = drawn("masthead", _MASTHEAD, elem_id="masthead")
         kept = step.keeper()
         with gr.Tabs(elem_id="tabs", overflow_behavior="wrap") as tabs:
             with gr.Tab("Compare", id="compare", elem_id="tab-compare"):

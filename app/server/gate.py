@@ -40,7 +40,7 @@ MOST_UNREAD, UNREAD_SECONDS = 32, 120.0
 API = "/gradio_api"
 _RUN = r"/runs/[0-9a-f]{32}"
 _ROUTES = (
-    ("GET HEAD", r"/|/config/?|/healthz|/code\.svg|/theme\.css|/robots\.txt|/favicon\.ico|/manifest\.json|/logout"),
+    ("GET HEAD", r"/|/config/?|/healthz|/theme\.css|/robots\.txt|/favicon\.ico|/manifest\.json|/logout"),
     ("GET HEAD", r"/(assets|static|svelte)/[!-~]{1,200}"),
     ("GET", rf"{_RUN}/events"),
     ("POST", rf"{_RUN}/leave"),

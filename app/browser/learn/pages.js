@@ -168,7 +168,7 @@ const widthPage = {
       "memory once, however many columns use it. So eight columns cost less than eight passes of one column. But they " +
       "do not cost the same as one; how much more depends on the machine.",
     "A wider pass pays only if it gains more than it costs: one that takes 1.5 times as long as AR's must gain more " +
-      "than 1.5 tokens on average. Compare marks that point under each text.",
+      "than 1.5 tokens on average. Compare says so under each text.",
   ],
   task: "Find the widest pass that takes less than twice as long as a pass of one column.",
   build(stage, { passTimes }, done) {
