@@ -21,10 +21,7 @@ TESTS = Path(__file__).parent
 NEEDED = {
     "app/*": "a browser test",
     "performance/*": "a browser test",
-    "analysis/harness/*": "a test of the evaluation harness",
     "analysis/benchmarks/test_ifeval.py": "a test of the evaluation harness",
-    "analysis/benchmarks/test_verifiable.py": "a test of the evaluation harness",
-    "analysis/commands/test_lm_eval.py": "a test of the evaluation harness",
     "mars/serve/test_clients.py": "a test of a real client",
     "mars/serve/test_conformance.py": "a test of a real client",
 }

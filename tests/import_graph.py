@@ -53,7 +53,7 @@ LAYERS: dict[str, list[dict[str, str]]] = {
         {"figures": "figures", "published": "published"},
         {"report": "report", "claims": "claims", "benches": "benches", "measured": "measured"},
         {"benchmarks": "benchmarks"},
-        {"sweeps": "sweeps", "harness": "harness"},
+        {"sweeps": "sweeps"},
         {"commands": "commands"},
         {"__main__": "__main__"},
     ],

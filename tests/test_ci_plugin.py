@@ -48,7 +48,7 @@ def test_skipped_browser_test(tmp_path: Path, ci: str, code: int, counts: str) -
 
 @pytest.mark.parametrize(("ci", "code", "counts"), [("true", 1, "1 error"), ("", 0, "1 skipped")])
 def test_fixture_that_skips_a_test_of_the_harness(tmp_path: Path, ci: str, code: int, counts: str) -> None:
-    path = tmp_path / "analysis" / "harness" / "test_model.py"
+    path = tmp_path / "analysis" / "benchmarks" / "test_ifeval.py"
     path.parent.mkdir(parents=True)
     path.write_text(
         "import pytest\n\n@pytest.fixture\ndef table():\n    pytest.skip('no table')\n\ndef test_it(table):\n    pass\n"
@@ -62,7 +62,7 @@ def test_fixture_that_skips_a_test_of_the_harness(tmp_path: Path, ci: str, code:
 
 @pytest.mark.parametrize(("ci", "code", "skipped"), [("true", 2, 1), ("", 5, 3)])
 def test_module_that_skips_itself(tmp_path: Path, ci: str, code: int, skipped: int) -> None:
-    for name in ("app/test_page.py", "analysis/harness/test_model.py", "analysis/test_other.py"):
+    for name in ("app/test_page.py", "analysis/benchmarks/test_ifeval.py", "analysis/test_other.py"):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("import pytest\n\npytest.importorskip('no_such_package')\n")

@@ -10,7 +10,7 @@ from importlib import import_module
 from types import ModuleType
 
 COMMANDS = (
-    *("evaluate", "ifeval", "spec-bench", "lm-eval", "agree", "bench", "columns", "sweep"),
+    *("evaluate", "ifeval", "spec-bench", "agree", "bench", "columns", "sweep"),
     *("calibrate", "card", "measured", "report", "claims", "reproduce"),
 )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from transformers import GenerationConfig, PreTrainedModel
@@ -16,7 +16,7 @@ from transformers import GenerationConfig, PreTrainedModel
 from mars.config import DecodingSettings
 from mars.control import Control
 from mars.decoding import DECODERS, METHODS
-from mars.decoding.base import Prompts
+from mars.decoding.base import Prompts, check
 from mars.decoding.pool import decode
 from mars.engine import Engine
 from mars.engine.window import Window
@@ -79,14 +79,18 @@ def is_continuous(decoder: str) -> bool:
 def run(
     engine: Engine, decoder: str, settings: DecodingSettings, prompts: Prompts, places: int
 ) -> Iterator[ForwardPass]:
-    """The records of decoding all prompts, row by row numbered from 0.
+    """The records of decoding all prompts, row by row numbered from 0; at most `places` rows decode at once.
 
-    At most `places` rows decode at once, except by a decoder that is not continuous: to that one, give batches.
+    A decoder that is not continuous decodes batch after batch, each until its longest row has ended.
     """
-    if not is_continuous(decoder):
-        return DECODERS[decoder](engine, prompts, settings)
-    control = Control(settings.threshold, settings.score)
-    return decode(engine, prompts, settings, control, METHODS[decoder](engine, settings), places)
+    if is_continuous(decoder):
+        check(engine, prompts, settings)
+        control = Control(settings.threshold, settings.score)
+        yield from decode(engine, prompts, settings, control, METHODS[decoder](engine, settings), places)
+        return
+    for first in range(0, len(prompts), places):
+        for record in DECODERS[decoder](engine, prompts[first : first + places], settings):
+            yield replace(record, rows=tuple(replace(part, row=first + part.row) for part in record.rows))
 
 
 def logits_of(engine: Engine, ids: Sequence[int], keep: int) -> torch.Tensor:

@@ -249,7 +249,6 @@ def _joined(turns: Sequence[Answer]) -> Answer:
         text="\n\n".join(turn.text for turn in turns),
         passes=sum(turn.passes for turn in turns),
         seconds=sum(turn.seconds for turn in turns),
-        model_seconds=sum(turn.model_seconds for turn in turns),
         acceptance_lengths=tuple(sum(times) for times in lengths),
     )
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import asdict
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -102,7 +101,6 @@ def rows(tasks: Iterable[str], problems: int, accuracy: float, gain: float, spee
                     "tokens": tokens,
                     "passes": passes,
                     "seconds": tokens / speed * (1 + 0.1 * (number % 3)),
-                    "model_seconds": tokens / speed,
                     "finish_reason": "stop",
                     "acceptance_lengths": counts,
                     "text": "",
@@ -133,19 +131,6 @@ def store(runs: Iterable[tuple[dict[str, Any], pd.DataFrame]], kept: dict[str, p
         frames={entry["id"]: frame for entry, frame in pairs},
         kept=kept or {},
     )
-
-
-@pytest.fixture(scope="module")
-def local_data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """The harness run from the root of the project, with a cache of its own."""
-    import datasets
-    import lm_eval.evaluator
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(Path(__file__).parents[2])
-        patch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path_factory.mktemp("datasets"))
-        patch.setattr(lm_eval.evaluator, "add_env_info", lambda results: None)  # starts programs, for seconds
-        yield
 
 
 @pytest.fixture(scope="session")

@@ -86,7 +86,7 @@ def test_proposals_past_the_end_are_left_out(
     tiny_folder: Path, tiny: Checkpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = job_of(tiny_folder, "self_speculative", layouts=("quadratic",), proposals=True)
-    cost = {"passes": 1, "seconds": 1.0, "model_seconds": 1.0, "finish_reason": "stop", "acceptance_lengths": (1,)}
+    cost = {"passes": 1, "seconds": 1.0, "finish_reason": "stop", "acceptance_lengths": (1,)}
     answer = Answer(ids=(5, 6), masks=((1, 1, 0.25, 6), (1, 2, 0.125, 7), (2, 1, 0.5, 6)), **cost)
     monkeypatch.setattr(sweep_jobs, "answers", lambda *_, masks: [(1, answer), (0, answer)])
     found = decode_chunk(tiny, job, range(2))

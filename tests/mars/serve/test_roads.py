@@ -13,7 +13,6 @@ from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 from app.compare.starting import prompt_ids
 from app.runs.run import Turn
 from mars.checkpoint import load_checkpoint
-from mars.config import DecodingSettings
 from mars.generate import main
 from mars.records import from_json
 from mars.serve import remote
@@ -89,7 +88,6 @@ def test_each_road_gives_the_prompt_of_the_template(
             continue
         taken += 1
         assert submitted.pop() == ids, "the endpoint"
-        assert evaluated(server.checkpoint, messages) == ids, "evaluation"
         if all(message["content"].strip() for message in messages):
             assert list(trained(tokenizer, messages, tmp_path)[: len(ids)]) == ids, "training"
         earlier = [Turn(prompt=one["content"], answer=two["content"]) for one, two in pairwise(messages)]
@@ -104,17 +102,6 @@ def test_each_road_gives_the_prompt_of_the_template(
 def pairwise(messages: list[dict[str, str]]) -> list[tuple[dict[str, str], dict[str, str]]]:
     """Questions with their answers, of a conversation that begins with a question."""
     return list(zip(messages[:-1:2], messages[1:-1:2], strict=True)) if messages[0]["role"] == "user" else []
-
-
-def evaluated(checkpoint: Any, messages: list[dict[str, str]]) -> list[int]:
-    """What our model of lm-evaluation-harness reads."""
-    pytest.importorskip("lm_eval", reason="requirements-eval.txt is not installed")
-    from analysis.harness.model import MarsLM
-
-    lm = MarsLM(checkpoint, "autoregressive", DecodingSettings(max_new_tokens=1))
-    ids = lm._encode(lm.apply_chat_template(messages))
-    assert lm.tok_encode(lm.apply_chat_template(messages)) == ids, "as likelihoods are asked for"
-    return ids
 
 
 def trained(tokenizer: PreTrainedTokenizerFast, messages: list[dict[str, str]], tmp_path: Path) -> tuple[int, ...]:
@@ -156,12 +143,6 @@ def test_the_beginning_is_read_once(family: str, server: Any, submitted: list[li
         assert text[0] == begins
     server.post("completions", json={"prompt": [begins, 40], "max_tokens": 1})
     assert submitted[-1] == [begins, 40]
-    pytest.importorskip("lm_eval", reason="requirements-eval.txt is not installed")
-    from analysis.harness.model import MarsLM
-
-    lm = MarsLM(server.checkpoint, "autoregressive", DecodingSettings(max_new_tokens=1))
-    assert lm._encode("hi") == submitted[1], "without a template"
-    assert lm._encode(lm.apply_chat_template([{"role": "user", "content": "hi"}])).count(begins) == by_template
 
 
 def test_lm_eval_asks_for_completions_with_one_beginning(

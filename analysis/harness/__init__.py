@@ -1,1 +1,0 @@
-"""Our decoders in EleutherAI's lm-evaluation-harness, and its results in the run store (docs/benchmarks.md)."""
