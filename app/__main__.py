@@ -20,17 +20,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         return command.main(given[1:])
     chosen = options.read(given)
-    site = chosen.site
-    if not serving.can_serve(site.host, site.port):
-        place = f"{site.host}, port {site.port}" if site.port else site.host
-        sys.stderr.write(f"The page cannot be served on {place}: taken or not allowed. Choose another --port.\n")
-        return 1
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     serving.prepare()
     from app.export.shell import single  # late: it imports Gradio, which reads the environment
 
-    serving.host(chosen, single)
-    return 0
+    return serving.host(chosen, single)
 
 
 if __name__ == "__main__":

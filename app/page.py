@@ -11,7 +11,6 @@ from app import api
 from app.browser import bundle
 from app.compare.runner import Runner
 from app.models.pairs import Pair, given
-from app.runs.stored import SharedRuns
 from app.tabs import about, address, board, compare, learn, step, theme, tradeoffs
 from app.tabs.parts import drawn
 
@@ -35,14 +34,12 @@ def build(
     choice: dict[str, str],
     pairs: Sequence[Pair] = (),
     note: str = "",
-    shared: SharedRuns | None = None,
     write_page: step.WritePage | None = None,
 ) -> gr.Blocks:
     """The page for `runner`; `choice` is the checkpoint of each lane at the start.
 
     `pairs` are those to choose between, the one of `choice` first (the default has no other); `note` is a sentence for
-    the person about that choice. `shared` is the folder of runs that were saved for links, `write_page` makes a page of
-    one run.
+    the person about that choice. `write_page` makes a page of one run.
     """
     with gr.Blocks(title="MARS Lens", analytics_enabled=False, fill_width=True) as page:
         masthead = drawn("masthead", _MASTHEAD, elem_id="masthead")
@@ -54,14 +51,14 @@ def build(
                 comparing.offer()
                 board.Board(comparing)
             with gr.Tab("Step through", id="step", elem_id="tab-step"):
-                step.build(shared)
+                step.build()
             with gr.Tab("Trade-offs", id="tradeoffs", elem_id="tab-tradeoffs"):
                 tradeoffs.build(page, runner)
             with gr.Tab("Learn", id="learn", elem_id="tab-learn"):
                 learn.build()
             with gr.Tab("About", id="about", elem_id="tab-about"):
                 about.build(page, runner.models.sources)
-        step.build_sharing(runner.sessions, shared, write_page)
+        step.build_sharing(write_page)
         # Those that an address may name:
         masthead.props["tabs"] = [tab.id for tab in tabs.children if isinstance(tab, gr.Tab)]
         address.connect(page, masthead, comparing)

@@ -1,7 +1,8 @@
 """The ASGI middleware before Gradio: it refuses addresses that the page does not use, other sites, and unusable bodies.
 
 Gradio serves more than this app needs: files by path or address, recordings, monitoring. An address that is not named
-here does not exist. Slow clients, many connections and rates are left to a proxy (docs/serving.md).
+here does not exist. How bodies are read and names are known is the endpoint's code (mars/serve/guard.py). Slow clients,
+many connections and rates are left to a proxy (docs/serving.md).
 """
 
 from __future__ import annotations
@@ -14,10 +15,9 @@ import time
 from collections import defaultdict
 from collections.abc import Collection
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from http import HTTPStatus
-from ipaddress import ip_address
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
 from pydantic_core import from_json
 from starlette.datastructures import Headers, MutableHeaders
@@ -27,7 +27,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.server.policy import common_headers, page_policy
-from mars.serve.guard import ApiError
+from mars.serve import Limits
+from mars.serve.guard import Bodies, given, host_name, is_among, is_safe
 
 LARGEST_BODY = 8 * 2**20  # a saved run, as JSON within JSON
 BODY_SECONDS = 30.0
@@ -39,26 +40,24 @@ MOST_UNREAD, UNREAD_SECONDS = 32, 120.0
 """Sessions of one address that have asked something and do not read the answer, which Gradio keeps for them."""
 API = "/gradio_api"
 _RUN = r"/runs/[0-9a-f]{32}"
-_ROUTES = (
-    ("GET HEAD", r"/|/config/?|/healthz|/theme\.css|/robots\.txt|/favicon\.ico|/manifest\.json|/logout"),
-    ("GET HEAD", r"/(assets|static|svelte)/[!-~]{1,200}"),
-    ("GET", rf"{_RUN}/events"),
-    ("POST", rf"{_RUN}/leave"),
-    ("POST", r"/login/?"),
-    ("GET", rf"{API}/(user|login_check|token|app_id|info|startup-events)/?"),
-    ("GET", rf"{API}/(openapi\.json|theme\.css|queue/data|queue/status)"),
-    ("POST", rf"{API}/(queue/join|cancel|reset/?|run/\w{{1,64}}/?)"),
-    ("POST", rf"{API}/call/(v2/)?\w{{1,64}}/?"),
-    ("GET", rf"{API}/call/(v2/)?\w{{1,64}}/[\w-]{{1,64}}"),
-)
-_MCP_ROUTE = ("GET POST DELETE", rf"{API}/mcp(/[\w./-]*)?")
-_UPLOAD_ROUTES = (("POST", rf"{API}/upload"), ("GET", rf"{API}/upload_progress"))
-_OPENAI_ROUTES = (("GET HEAD", r"/v1/models(/.+)?|/v1/mars|/health|/metrics"), ("POST", r"/v1/(chat/)?completions"))
+_ROUTES = [
+    (frozenset(methods.split()), re.compile(path))
+    for methods, path in (
+        ("GET HEAD", r"/|/config/?|/healthz|/theme\.css|/robots\.txt|/favicon\.ico|/manifest\.json|/logout"),
+        ("GET HEAD", r"/(assets|static|svelte)/[!-~]{1,200}"),
+        ("GET", rf"{_RUN}/events"),
+        ("POST", rf"{_RUN}/leave"),
+        ("POST", r"/login/?"),
+        ("GET", rf"{API}/(user|login_check|token|app_id|info|startup-events)/?"),
+        ("GET", rf"{API}/(openapi\.json|theme\.css|queue/data|queue/status)"),
+        ("POST", rf"{API}/(queue/join|cancel|reset/?|run/\w{{1,64}}/?)"),
+        ("POST", rf"{API}/call/(v2/)?\w{{1,64}}/?"),
+        ("GET", rf"{API}/call/(v2/)?\w{{1,64}}/[\w-]{{1,64}}"),
+    )
+]
 _JSON = re.compile(rf"{API}/(queue/join|cancel|reset|run/.*|call/.*)")
 _CALL = re.compile(rf"/|{API}/call/.*")
 _SESSION = re.compile(r"[\w.-]{1,64}", re.ASCII)
-_HOST = re.compile(r"(\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9._-]{1,253})(:\d{1,5})?")
-LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _SENTENCES = {
     400: "The app cannot read this request.",
     401: "Log in first.",
@@ -82,34 +81,22 @@ _log = logging.getLogger(__name__)
 class Rules:
     """The rules of one gate.
 
-    `hosts` are the names by which a request may call the server, None for any name; `shown_at` are those among them at
-    which a proxy or a forwarded port shows the page, so that a browser may name them as the origin. `*.example.org`
-    stands for every name below. With `any_number` the server may be called by any IP address. `events` are the numbers
-    of Gradio's events, None for any.
+    `hosts` are the names by which a request may call the server besides IP addresses and localhost, None for any name;
+    `shown_at` are those at which a proxy or a forwarded port shows the page, so that a browser may name them as the
+    origin (`*.example.org` stands for every name below), `root_path` the path at which a proxy shows it. `framed_by` is
+    a site that may show it in a frame. `events` are the numbers of Gradio's events, None for any.
     """
 
-    frame_ancestors: tuple[str, ...] = ()
+    framed_by: str = ""
     hosts: Collection[str] | None = None
     shown_at: Collection[str] = ()
-    any_number: bool = False
     root_path: str = ""
-    uploads: bool = False
-    mcp: bool = False
-    openai: bool = False
     events: Collection[int] | None = None
     largest_body: int = LARGEST_BODY
 
-    @cached_property
-    def routes(self) -> list[tuple[frozenset[str], re.Pattern[str]]]:
-        """Methods and paths that exist."""
-        known = [*_ROUTES, *(_UPLOAD_ROUTES if self.uploads else ()), *([_MCP_ROUTE] if self.mcp else ())]
-        known += _OPENAI_ROUTES if self.openai else ()
-        return [(frozenset(methods.split()), re.compile(path)) for methods, path in known]
-
     def inner_path(self, path: str) -> str:
         """The path without the prefix at which a proxy shows the page."""
-        prefix = urlsplit(self.root_path).path
-        return path.removeprefix(prefix) if prefix and path.startswith(prefix + "/") else path
+        return path.removeprefix(self.root_path) if path.startswith(self.root_path + "/") else path
 
     def refusal(self, method: str, path: str, headers: Headers) -> int:
         """The HTTP status of the refusal of a request, 0 if it may pass."""
@@ -117,7 +104,7 @@ class Rules:
             return 421
         if "content-length" in headers and "transfer-encoding" in headers:
             return 400  # two ends, and a proxy may have taken the other one
-        methods = [methods for methods, pattern in self.routes if pattern.fullmatch(path)]
+        methods = [methods for methods, pattern in _ROUTES if pattern.fullmatch(path)]
         if not methods:
             return 404
         if not any(method in allowed for allowed in methods):
@@ -125,32 +112,23 @@ class Rules:
         if not self._from_here(headers) and not (path == "/" and method in ("GET", "HEAD")):
             return 403
         length = headers.get("content-length", "0")
-        return 0 if length.isascii() and length.isdecimal() and int(length) <= self.largest_body else 413
-
-    def is_shown_at(self, host: str) -> bool:
-        """True for a name at which a proxy shows the page."""
-        name = _name(host)
-        return name in self.shown_at or any(
-            known.startswith("*.") and name.endswith(known[1:]) for known in self.shown_at
-        )
+        return 0 if length.isascii() and length.isdecimal() else 400
 
     def _is_called(self, host: str) -> bool:
         """True for a name of this server. Else another site could point its name here and read the page's answers."""
-        name = _name(host)
-        if self.hosts is None or name in LOOPBACK or name in self.hosts or self.is_shown_at(host):
-            return True
-        try:
-            number = ip_address(name)
-        except ValueError:
-            return name.endswith(".localhost")
-        return self.any_number or number.is_loopback
+        name = host_name(host)
+        return self.hosts is None or is_safe(name) or name in self.hosts or self.is_shown_at(host)
+
+    def is_shown_at(self, host: str) -> bool:
+        """True for a name at which a proxy shows the page."""
+        return is_among(host_name(host), self.shown_at)
 
     def _from_here(self, headers: Headers) -> bool:
         """True unless another site's page sent the request: a browser names the origin truly, a program names none."""
         if headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
             return False
         origin = headers.get("origin")
-        host = urlsplit(origin or "").netloc
+        host = (origin or "").partition("://")[2]
         return origin is None or (bool(host) and (host == headers.get("host") or self.is_shown_at(host)))
 
 
@@ -160,7 +138,8 @@ class Gate:
     def __init__(self, app: ASGIApp, rules: Rules) -> None:
         self._app = app
         self._rules = rules
-        self._headers = common_headers(rules.frame_ancestors)
+        self._headers = common_headers(rules.framed_by)
+        self._bodies = Bodies(Limits(body_bytes=rules.largest_body, body_seconds=BODY_SECONDS))
         self._unread = Unread()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -169,13 +148,13 @@ class Gate:
             await self._app(scope, receive, send)
         if scope["type"] != "http":
             return
-        path, answer = self._rules.inner_path(scope["path"]), _Answer(send, self._headers, self._rules.frame_ancestors)
+        path, answer = self._rules.inner_path(scope["path"]), _Answer(send, self._headers, self._rules.framed_by)
         try:
             if status := self._rules.refusal(scope["method"], path, Headers(scope=scope)):
                 raise HTTPException(status)
             await self._pass(scope, path, receive, answer)
         except HTTPException as error:
-            await refusal(error.status_code, path)(scope, receive, answer.send)
+            await refusal(error.status_code)(scope, receive, answer.send)
         except Exception as error:  # noqa: BLE001 - whatever it was, no word of it goes out
             await self._failed(error, scope, path, receive, answer)
 
@@ -189,19 +168,21 @@ class Gate:
         if answer.begun:
             await answer.send({"type": "http.response.body", "body": b""})
         else:
-            await refusal(422 if callers else 500, path)(scope, receive, answer.send)
+            await refusal(422 if callers else 500)(scope, receive, answer.send)
 
     async def _pass(self, scope: Scope, path: str, receive: Receive, answer: _Answer) -> None:
         """Check the body and hand the request on. HTTPException if the body is refused."""
         queued = path == f"{API}/queue/join" or path.startswith(f"{API}/call/")
-        limited = path.startswith((f"{API}/mcp", f"{API}/upload", "/v1/"))  # by rules of their own
         session = ""
-        if scope["method"] == "POST" and not limited:
-            body = await _whole(receive, self._rules.largest_body)
+        if scope["method"] == "POST":
+            whole = await self._bodies.read(Headers(scope=scope), receive)
+            if whole is None:
+                return  # the client has gone
+            body = whole
             if _JSON.fullmatch(path):
                 check = partial(self._check_json, path)
                 body, session = check(body) if len(body) <= SMALL_BODY else await asyncio.to_thread(check, body)
-            receive = _given(body, receive)
+            receive = given(body, receive)
         if queued and scope["method"] == "POST":
             session = self._unread.asked(scope, session)
         elif queued or path == f"{API}/queue/data":
@@ -235,7 +216,7 @@ class Gate:
         named = event is None and path.rstrip("/") != f"{API}/run/predict"  # which has no name of an event
         if not named and not _is_event(event, self._rules.events):
             raise HTTPException(422)
-        if not self._rules.uploads and _names_a_file(content):
+        if _names_a_file(content):
             raise HTTPException(422)
         return body, session if isinstance(session, str) else ""
 
@@ -282,12 +263,12 @@ class Unread:
 class _Answer:
     """Sends the answer of the app on, with the common headers; a page only when it is complete, with its policy."""
 
-    def __init__(self, send: Send, headers: dict[str, str], ancestors: tuple[str, ...]) -> None:
+    def __init__(self, send: Send, headers: dict[str, str], framed_by: str) -> None:
         self.begun = self.streams = False
         self.status = 0
         self._send = send
         self._headers = headers
-        self._ancestors = ancestors
+        self._framed_by = framed_by
         self._page: Message | None = None
         self._body = b""
 
@@ -304,7 +285,7 @@ class _Answer:
             self._body += message.get("body", b"")
             if message.get("more_body", False):
                 return
-            MutableHeaders(scope=self._page)["content-security-policy"] = page_policy(self._body, self._ancestors)
+            MutableHeaders(scope=self._page)["content-security-policy"] = page_policy(self._body, self._framed_by)
             await self._send(self._page)
             message, self._page = {"type": "http.response.body", "body": self._body}, None
         self.begun = True
@@ -315,48 +296,14 @@ async def explained(request: Request, error: Exception) -> Response:
     """The answer to an exception of Gradio's routes, whose own words may quote the request."""
     status = getattr(error, "status_code", 422)
     own = isinstance(error, HTTPException) and (status in (401, 503) or request.url.path.endswith("/login"))
-    return JSONResponse({"detail": error.detail}, status) if own else refusal(status, request.url.path)  # type: ignore[attr-defined]
+    return JSONResponse({"detail": error.detail}, status) if own else refusal(status)  # type: ignore[attr-defined]
 
 
-def refusal(status: int, path: str) -> Response:
-    """Our sentence for a status, in the form that the clients of the path read."""
-    said = sentence(status)
-    body = ApiError(status, said).body if path.startswith("/v1/") else {"detail": said, "error": said}
-    return JSONResponse(body, status, headers={"connection": "close"} if status in _CLOSING else None)
-
-
-def sentence(status: int) -> str:
-    """Our sentence for a status."""
-    return _SENTENCES.get(status) or HTTPStatus(status).phrase
-
-
-def _given(body: bytes, receive: Receive) -> Receive:
-    """Gives the app a body that has been read already."""
-    left = [body]
-
-    async def again() -> Message:
-        return {"type": "http.request", "body": left.pop()} if left else await receive()
-
-    return again
-
-
-async def _whole(receive: Receive, most: int) -> bytes:
-    """The whole body; HTTPException if it is too large or too slow, or the client has gone."""
-    parts, size = list[bytes](), 0
-    try:
-        async with asyncio.timeout(BODY_SECONDS):
-            while True:
-                message = await receive()
-                if message["type"] != "http.request":
-                    raise HTTPException(400)
-                parts.append(message.get("body", b""))
-                size += len(parts[-1])
-                if size > most:
-                    raise HTTPException(413)
-                if not message.get("more_body", False):
-                    return b"".join(parts)
-    except TimeoutError:
-        raise HTTPException(408) from None
+def refusal(status: int) -> Response:
+    """Our sentence for a status, under both names that Gradio's clients read."""
+    said = _SENTENCES.get(status) or HTTPStatus(status).phrase
+    headers = {"connection": "close"} if status in _CLOSING else None
+    return JSONResponse({"detail": said, "error": said}, status, headers=headers)
 
 
 def _bulk(body: bytes) -> int:
@@ -382,11 +329,6 @@ def _names_a_file(content: object) -> bool:
 
 def _is_event(number: object, known: Collection[int] | None) -> bool:
     return type(number) is int and number >= 0 and (known is None or number in known)
-
-
-def _name(host: str) -> str:
-    """The name in `name:port`, in lower case; empty if it is none."""
-    return (urlsplit(f"//{host}").hostname or "") if _HOST.fullmatch(host) else ""
 
 
 def _address(scope: Scope) -> str:

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterable
 from html.parser import HTMLParser
 
 _UNUSED = ("accelerometer", "camera", "display-capture", "geolocation", "gyroscope", "microphone", "payment", "usb")
@@ -27,25 +26,25 @@ _PAGE = (
 )
 
 
-def common_headers(frame_ancestors: Iterable[str] = ()) -> dict[str, str]:
+def common_headers(framed_by: str = "") -> dict[str, str]:
     """The headers of every answer; a page has `page_policy` besides."""
     headers = {
         "x-content-type-options": "nosniff",
         "referrer-policy": "no-referrer",
         "cross-origin-opener-policy": "same-origin",
         "permissions-policy": ", ".join(f"{name}=()" for name in _UNUSED),
-        "content-security-policy": f"default-src 'none'; {_framing(frame_ancestors)}",
+        "content-security-policy": f"default-src 'none'; {_framing(framed_by)}",
     }
-    return headers if list(frame_ancestors) else headers | {"x-frame-options": "SAMEORIGIN"}
+    return headers if framed_by else headers | {"x-frame-options": "SAMEORIGIN"}
 
 
-def page_policy(page: bytes, frame_ancestors: Iterable[str] = ()) -> str:
+def page_policy(page: bytes, framed_by: str = "") -> str:
     """The content-security policy of this very page, which allows the inline scripts that it was sent with."""
     reader = _InlineScripts()
     reader.feed(page.decode(errors="replace"))
     hashes = sorted({_hash(script) for script in reader.scripts})
     scripts = " ".join(["script-src 'self' 'unsafe-eval'", *hashes])
-    return f"default-src 'none'; {scripts}; {_PAGE}; {_framing(frame_ancestors)}"
+    return f"default-src 'none'; {scripts}; {_PAGE}; {_framing(framed_by)}"
 
 
 class _InlineScripts(HTMLParser):
@@ -67,8 +66,8 @@ class _InlineScripts(HTMLParser):
         self._inside = False
 
 
-def _framing(ancestors: Iterable[str]) -> str:
-    return " ".join(["frame-ancestors 'self'", *ancestors])
+def _framing(site: str) -> str:
+    return f"frame-ancestors 'self' {site}".rstrip()
 
 
 def _hash(script: str) -> str:

@@ -9,6 +9,7 @@ import asyncio
 import hashlib
 import hmac
 import logging
+import re
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import suppress
@@ -38,6 +39,7 @@ LEFT = 499
 FAILED = "the server made a mistake; its log says more"
 _DRAIN_SECONDS = 5.0
 _SHORTEST_KEY = 8
+_HOST = re.compile(r"(\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9._-]{1,253})(:\d{1,5})?")
 _log = logging.getLogger(__name__)
 
 
@@ -115,11 +117,11 @@ class Callers:
 
         Without keys the name counts: another site could point a name of its own here, and its page read the answers.
         """
-        name = urlsplit(f"//{headers.get('host', '')}").hostname or ""
-        if self.keys is None and self.hosts is not None and not _is_local(name) and name not in self.hosts:
+        name = host_name(headers.get("host", ""))
+        if self.keys is None and self.hosts is not None and not is_safe(name) and not is_among(name, self.hosts):
             raise ApiError(421, f"this server does not answer to {name[:64]!r}: start it with --allowed-host")
         origin = headers.get("origin")
-        elsewhere = origin is not None and urlsplit(origin).netloc != headers.get("host")
+        elsewhere = origin is not None and origin.partition("://")[2] != headers.get("host")
         if elsewhere and not {origin, "*"}.intersection(self.origins):
             raise ApiError(403, f"a page at {str(origin)[:64]!r} may not ask this server: start it with --allow-origin")
         if self.keys is not None and path.startswith(GUARDED) and not self.keys.know(headers.get("authorization")):
@@ -136,11 +138,22 @@ class Callers:
 _CLOSING = {"connection": "close"}  # where the next request begins is not sure
 
 
-def _is_local(name: str) -> bool:
+def host_name(host: str) -> str:
+    """The name in `name:port`, in lower case; empty if it is none."""
+    return (urlsplit(f"//{host}").hostname or "") if _HOST.fullmatch(host) else ""
+
+
+def is_safe(name: str) -> bool:
+    """Whether another site cannot point this name here: an IP address, or localhost."""
     try:
         return bool(ip_address(name))
     except ValueError:
         return name == "localhost" or name.endswith(".localhost")
+
+
+def is_among(name: str, known: Collection[str]) -> bool:
+    """Whether a name is known; `*.example.org` stands for every name below."""
+    return name in known or any(each.startswith("*.") and name.endswith(each[1:]) for each in known)
 
 
 class Guard:
@@ -152,7 +165,7 @@ class Guard:
         self._callers = callers
         self._answered = answered
         self._busy = 0
-        self._arriving: deque[asyncio.Timeout] = deque()
+        self._bodies = Bodies(limits)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Refuse or pass on one request."""
@@ -183,7 +196,7 @@ class Guard:
                 )
             self._busy += counts
             try:
-                await self._app(scope, _given(body, receive), counted)
+                await self._app(scope, given(body, receive), counted)
             finally:
                 self._busy -= counts
         except ApiError as error:
@@ -195,22 +208,34 @@ class Guard:
             await ApiError(500, FAILED).response(scope, receive, counted)
 
     async def _admitted(self, scope: Scope, receive: Receive) -> bytes | None:
-        """The body of a request that may be made; None if its client has left.
-
-        What is refused is read on for a moment all the same: a client that is still sending would miss the answer.
-
-        Raises:
-            ApiError: it may not be made, or the body is too large or too slow.
-        """
+        """The body of a request that may be made; None if its client has left. ApiError if it may not be made."""
         headers = Headers(scope=scope)
         refused: ApiError | None = None
         try:
             self._callers.check(scope["path"], headers)
-            length = headers.get("content-length", "0")
-            if length.isascii() and length.isdecimal() and int(length[:20]) > self._limits.body_bytes:
-                raise self._too_large()
         except ApiError as error:
             refused = error
+        return await self._bodies.read(headers, receive, refused)
+
+
+class Bodies:
+    """Reads bodies: no larger and no slower than the limits allow; of too many on their way the oldest gives way."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._arriving: deque[asyncio.Timeout] = deque()
+
+    async def read(self, headers: Headers, receive: Receive, refused: ApiError | None = None) -> bytes | None:
+        """The whole body; None if its client has left.
+
+        What is refused is read on for a moment all the same: a client that is still sending would miss the answer.
+
+        Raises:
+            ApiError: `refused`, or the body is too large or too slow.
+        """
+        length = headers.get("content-length", "0")
+        if refused is None and length.isascii() and length.isdecimal() and int(length[:20]) > self._limits.body_bytes:
+            refused = self._too_large()
         if refused is not None and "expect" in headers:
             raise refused
         parts, left, loop = list[bytes](), self._limits.body_bytes, asyncio.get_running_loop()
@@ -245,7 +270,7 @@ class Guard:
         return ApiError(413, says, code="too_large")
 
 
-def _given(body: bytes, receive: Receive) -> Receive:
+def given(body: bytes, receive: Receive) -> Receive:
     """What gives the app this body, and then whatever else comes."""
     first = [body]
 

@@ -5,7 +5,7 @@ import os
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
 
 import app.page
-import app.server.openai  # noqa: F401
+import app.server.gate  # noqa: F401
 from app.models.placement import read_libraries
 from tests.app import scripted_pair  # noqa: F401
 

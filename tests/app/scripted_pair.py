@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 from app.compare import runner as running
 from app.compare.runner import Runner
 from app.models.manager import Models
-from app.runs.stored import SharedRuns
 from app.scheduling import LINE, USUAL_LIMITS, AdmissionQueue, Limits, Sessions
 from app.server import options, serving
 from mars.checkpoint import Checkpoint
@@ -121,14 +120,11 @@ def _serve(results: Path, arguments: Sequence[str]) -> None:
     serving.prepare()
     from app import page
     from app.export.shell import single
-    from app.server.openai import Endpoint
 
     runner = Scriptorium.open().runner(chosen.places, chosen.queue_size, chosen.limits)
     running.finished = _keep(running.finished, results)
-    shared = SharedRuns(chosen.keep_shared) if chosen.keep_shared else None
-    blocks = page.build(runner, {"ar": "ar", "mars": "mars"}, shared=shared, write_page=single)
-    endpoint = Endpoint(runner, ("ar", "mars"), chosen.site.keys) if chosen.site.openai else None
-    url = serving.launch(blocks, runner, chosen.site, page.looks(), endpoint)
+    blocks = page.build(runner, {"ar": "ar", "mars": "mars"}, write_page=single)
+    url = serving.launch(blocks, runner, chosen, page.looks())
     sys.stdout.write(url + "\n")
     sys.stdout.flush()
     serving.stay(blocks)

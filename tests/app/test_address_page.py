@@ -207,25 +207,3 @@ def test_a_link_is_copied_and_survives_reloads(served: Any, visit: Visit) -> Non
     assert len(tab.input_value(".lens-link-field")) < 500
     tab.reload()
     prompt_is(tab, long)
-
-
-def test_a_saved_run_opens_elsewhere(
-    serve: Callable[..., Any], visit: Visit, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    served = serve("--keep-shared", str(tmp_path_factory.mktemp("kept")))
-    tab = visit(served.url)
-    run(tab)
-    tab.locator("[data-lane=b] .lens-pass").nth(2).locator(".lens-token").first.click()
-    tab.evaluate("""() => {
-        navigator.clipboard.writeText = () => Promise.reject(new Error("not allowed"));
-    }""")
-    tab.click(".lens-link")
-    tab.wait_for_selector(".lens-link-said:has-text('It holds the settings, not this run.')")
-    tab.click(".lens-link-save:has-text('Save this run for 7 days and copy its link')")
-    tab.wait_for_function("document.querySelector('.lens-link-field').value.includes('shared')")
-    assert tab.inner_text(".lens-link-said") == "Copy this link yourself. It opens this run for 7 days."
-    elsewhere = visit(tab.input_value(".lens-link-field"))
-    elsewhere.wait_for_selector(".step-passage .here")
-    elsewhere.wait_for_function("document.querySelector('.step-where').textContent.startsWith('Pass 3 of')")
-    assert elsewhere.get_attribute(".step-lane[aria-pressed=true]", "data-lane") == "b"
-    assert "run=shared." in elsewhere.url

@@ -29,7 +29,6 @@ class Stage extends RunView {
     this.lanes = new LaneSet();
     this.recorded = null; // the recorded run while it is in view
     this.picks = new LanePicks(root, (key) => this.look({ lane: key }));
-    keeper.place = () => this.place;
     this.looked = {}; // {lane: key, number: of a pass}, which Step through opens with
     this.replay = new Replay();
     this.foot = new StageFoot(this.replay, () => this.stepThrough(), () => this.share());

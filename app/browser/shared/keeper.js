@@ -13,7 +13,6 @@ export const keeper = {
   // By id, the newest last. They stay text: a dozen of them as objects would be most of what the browser must look
   // through whenever it collects its garbage.
   runs: new Map(),
-  place: () => ({}), // the lane and the pass that one looks at in Compare
   wish: null, // the last "lens:step" that nobody has fulfilled
   get newest() {
     return [...this.runs.values()].at(-1);
@@ -49,14 +48,14 @@ export function mountRuns({ props, watch }) {
   });
 }
 
-// Sharing a run: as a page of its own, which is one file, or saved on the server, for a link that opens elsewhere. `days` is how long it is kept there, 0 where it is not.
-export const sharing = { days: 0, questions: null };
+// Sharing a run: as a page of its own, which is one file.
+let sharing = null; // the questions to Python
 
 export const SHARED_AS = "Save this run as one HTML file that opens anywhere";
 
 // `place` is the lane and the number of the pass at which it opens; returns a sentence if that is not possible.
 export async function shareFile(run, place = {}) {
-  const { page, problem = "" } = await sharing.questions.ask("page", JSON.stringify(run), place);
+  const { page, problem = "" } = await sharing.ask("page", JSON.stringify(run), place);
   if (page) offerFile(page, "text/html", `${fileName(run)}.html`);
   return problem;
 }
@@ -66,7 +65,6 @@ export function fileName(run) {
 }
 
 export function mountSharing({ props, watch, submit }) {
-  sharing.days = props.days ?? 0;
-  sharing.questions = new Questions(submit);
-  hearValue({ props, watch }, (answer) => sharing.questions.hear(answer));
+  sharing = new Questions(submit);
+  hearValue({ props, watch }, (answer) => sharing.hear(answer));
 }

@@ -2,7 +2,7 @@
 
 import { openAddress } from "./address.js";
 import { announce, button, keep, keptValue, make, put, status } from "./dom.js";
-import { keeper, sharing } from "./keeper.js";
+import { keeper } from "./keeper.js";
 import { Shortcuts } from "./shortcuts.js";
 
 // The looks of the page: light or dark, and large type with high contrast for a projector. The browser remembers what a
@@ -58,51 +58,29 @@ class LinkButton {
     this.said = make("span", "lens-link-said", "", { role: "status" });
     this.field = make("input", "lens-link-field", "", { "aria-label": "Link to this view" });
     Object.assign(this.field, { type: "text", readOnly: true, hidden: true });
-    this.save = button("lens-tool lens-link-save", "", () => this.share());
-    this.save.hidden = true;
-    put(place, put(make("div", "lens-link-row"), this.said, this.save), this.field);
+    put(place, put(make("div", "lens-link-row"), this.said), this.field);
     opener.addEventListener("click", () => this.copy());
   }
 
-  // The finished run that is in view and was made on this page, with the lane and the pass that one looks at; or null.
-  get run() {
+  // Whether a finished run is in view that was made on this page.
+  get hasRun() {
     const { tab, views } = this.address;
     const { run, state } = document.querySelector(".lens-stage")?.dataset ?? {};
     const over = state === "done" || state === "stopped";
-    const found = { compare: over && { run, ...keeper.place() }, step: views.step }[tab];
-    return found && keeper.runs.has(found.run) ? found : null;
+    return keeper.runs.has({ compare: over && run, step: views.step?.run }[tab]);
   }
 
   async copy() {
     const { link, left } = this.address;
-    const { run } = this;
     const without = left.length ? `, without the ${left.join(", ")}: too long for an address` : "";
     const limits = this.address.tab === "compare" ? "It holds the settings, not this run." : "It opens in this browser only.";
-    this.save.hidden = !run || !sharing.days;
-    this.save.textContent = `Save this run for ${sharing.days} days and copy its link`;
-    await this.give(link, `${without}.${run ? ` ${limits}` : ""}`);
-  }
-
-  // Have the server save the run, and copy the link that opens it anywhere.
-  async share() {
-    const { run } = this;
-    this.save.hidden = true;
-    if (!run) return;
-    const { name, problem } = await sharing.questions.ask("share", run.run);
-    if (problem) {
-      this.say(problem, false);
-      return;
-    }
-    const place = { tab: "step", run: `shared.${name}`, lane: run.lane, pass: run.number ?? run.pass };
-    const said = Object.entries(place).filter(([, value]) => value !== null && value !== undefined);
-    const link = `${location.origin}${location.pathname}?${new URLSearchParams(said)}`;
-    await this.give(link, `. It opens this run for ${sharing.days} days.`);
+    await this.give(link, `${without}.${this.hasRun ? ` ${limits}` : ""}`);
   }
 
   async give(link, more) {
     const copied = await navigator.clipboard?.writeText(link).then(() => true, () => false) ?? false;
     this.field.hidden = copied;
-    this.say(`${copied ? "Link copied" : "Copy this link yourself"}${more}`, copied && this.save.hidden);
+    this.say(`${copied ? "Link copied" : "Copy this link yourself"}${more}`, copied);
     if (copied) return;
     this.field.value = link;
     this.field.focus();

@@ -7,8 +7,6 @@ import { hearValue, Questions } from "../shared/messages.js";
 import { decimals } from "../shared/tokens.js";
 import { StepView, usualLane } from "./view.js";
 
-const SHARED = "shared."; // before the name of a run that a visitor saved on the server
-
 class RunPicker {
   // `questions` go to Python; `onOpen` hears the run to show and where to begin, `looked` says what is looked at.
   constructor(root, { questions, shipped, largest, looked }, onOpen) {
@@ -35,7 +33,6 @@ class RunPicker {
   list() {
     const own = [...keeper.runs.values()].reverse().map((run) => [run.id, nameOf(run)]);
     const entries = [...own, ...this.shipped.map(({ name, title }) => [`shipped:${name}`, title])];
-    if (isShared(this.shown?.value)) entries.unshift([this.shown.value, nameOf(this.shown.run)]);
     if (!this.shown) entries.unshift(["", "choose one"]);
     this.choice.replaceChildren(...entries.map(([value, text]) => new Option(text, value)));
     this.choice.value = this.shown ? this.shown.value : "";
@@ -59,8 +56,7 @@ class RunPicker {
   }
 
   fetch(value) {
-    if (value.startsWith("shipped:")) return this.read("shipped", value.slice(8));
-    return isShared(value) ? this.read("shared", value.slice(SHARED.length)) : keeper.open(value);
+    return value.startsWith("shipped:") ? this.read("shipped", value.slice(8)) : keeper.open(value);
   }
 
   show(value, run, place = {}) {
@@ -140,7 +136,6 @@ class RunPicker {
 }
 
 const megabytes = (bytes) => `${decimals(bytes / 1e6, 1)} MB`;
-const isShared = (run) => Boolean(run?.startsWith(SHARED));
 const isShipped = (picker, run) => picker.shipped.some(({ name }) => name === run);
 
 // `run` is a document, or what the keeper says of one.
@@ -173,10 +168,10 @@ async function stepTo(picker, view, { run, lane, pass }) {
   if (run === undefined) return [];
   const shipped = isShipped(picker, run);
   const all = Object.entries({ run, lane, pass }).flatMap(([name, value]) => (value === undefined ? [] : [name]));
-  if (!shipped && !isShared(run) && !keeper.runs.has(run)) return all;
+  if (!shipped && !keeper.runs.has(run)) return all;
   const number = /^[1-9]\d{0,5}$/.test(pass ?? "") ? Number(pass) : null;
   await picker.pick(shipped ? `shipped:${run}` : run, { lane, number });
-  if (!view.run || (isShared(run) && picker.shown?.value !== run)) return all;
+  if (!view.run) return all;
   const refused = [];
   if (lane !== undefined && view.lane.lane.key !== lane) refused.push("lane");
   if (pass !== undefined && view.pass.number !== number) refused.push("pass");

@@ -57,10 +57,6 @@ def test_what_it_does_not_use_is_absent(ask: Ask, method: str) -> None:
         assert "passwd" not in answer.text
 
 
-def test_mcp_is_there_where_it_is_wanted(ask: Ask) -> None:
-    assert ask("POST", f"{API}/mcp/", Rules(mcp=True)).status_code == 200
-
-
 def test_a_wrong_method_is_refused(ask: Ask) -> None:
     assert ask("PUT", "/config").status_code == 405
     assert ask("POST", f"{RUN}/events").status_code == 405
@@ -71,6 +67,7 @@ def test_a_wrong_method_is_refused(ask: Ask) -> None:
     [
         {"Origin": "https://elsewhere.example"},
         {"Origin": "null"},
+        {"Origin": "http://[::"},
         {"Origin": "http://here.example:81"},
         {"Origin": "http://localhost:3000", "Host": "localhost:7860"},
         {"Sec-Fetch-Site": "cross-site"},
@@ -107,7 +104,8 @@ def test_the_path_of_a_proxy_may_be_kept(ask: Ask) -> None:
 
 
 @pytest.mark.parametrize(
-    "host", "localhost localhost:7860 127.0.0.1:7860 127.0.0.2 [::1]:7860 lens.localhost LENS.example.org:80".split()
+    "host",
+    "localhost localhost:7860 127.0.0.2:7860 10.1.2.3 [::1]:7860 [2001:db8::1] a.localhost LENS.example.org:80".split(),
 )
 def test_the_server_answers_to_its_names(ask: Ask, host: str) -> None:
     rules = Rules(hosts={"127.0.0.1"}, shown_at={"lens.example.org"})
@@ -115,19 +113,22 @@ def test_the_server_answers_to_its_names(ask: Ask, host: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "host", ["evil.example", "localhost.evil.example", "10.0.0.1", "", "a b", "127.0.0.1@evil.example", "x" * 300]
+    "host",
+    [
+        "evil.example",
+        "localhost.evil.example",
+        "10.0.0.1.evil.example",
+        "",
+        "a b",
+        "[::",
+        "127.0.0.1@evil.example",
+        "x" * 300,
+    ],
 )
 def test_another_name_that_leads_here_is_refused(ask: Ask, host: str) -> None:
     answer = ask("GET", "/", Rules(hosts={"127.0.0.1"}), headers={"Host": host})
     assert answer.status_code == 421
     assert "--allowed-host" in answer.json()["detail"]
-
-
-def test_bound_everywhere_it_answers_to_numbers(ask: Ask) -> None:
-    rules = Rules(hosts={"0.0.0.0"}, any_number=True)
-    for host in ("10.1.2.3:7860", "[2001:db8::1]"):
-        assert ask("GET", "/", rules, headers={"Host": host}).status_code == 200
-    assert ask("GET", "/", rules, headers={"Host": "evil.example"}).status_code == 421
 
 
 def test_only_a_known_name_is_forwarded(ask: Ask) -> None:
@@ -348,8 +349,8 @@ def test_only_scripts_sent_with_the_page_run(ask: Ask) -> None:
 
 
 def test_nobody_frames_the_page_unless_named() -> None:
-    site = ("https://huggingface.co",)
+    site = "https://huggingface.co"
     assert directives(page_policy(b""))["frame-ancestors"] == ["'self'"]
     assert common_headers()["x-frame-options"] == "SAMEORIGIN"
-    assert directives(page_policy(b"", site))["frame-ancestors"] == ["'self'", *site]
+    assert directives(page_policy(b"", site))["frame-ancestors"] == ["'self'", site]
     assert "x-frame-options" not in common_headers(site)

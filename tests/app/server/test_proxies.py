@@ -97,13 +97,26 @@ def caddy(page: Any, folder: Path, certificate: Path, kind: str) -> Iterator[str
 
 
 @pytest.fixture(scope="module")
-def below_a_path(serve: Callable[..., Any]) -> Any:
-    return serve("--allowed-host", NAME, "--trusted-proxy", "127.0.0.1", "--root-path", "/lens")
+def by_proxy(serve: Callable[..., Any]) -> Callable[..., Any]:
+    """The page for a proxy on this machine, with environment variables."""
+
+    def start(**variables: str) -> Any:
+        with pytest.MonkeyPatch.context() as environment:
+            for name, value in {"FORWARDED_ALLOW_IPS": "127.0.0.1", **variables}.items():
+                environment.setenv(name, value)
+            return serve("--allowed-host", NAME)
+
+    return start
 
 
 @pytest.fixture(scope="module")
-def by_name(serve: Callable[..., Any]) -> Any:
-    return serve("--allowed-host", NAME, "--trusted-proxy", "127.0.0.1")
+def below_a_path(by_proxy: Callable[..., Any]) -> Any:
+    return by_proxy(GRADIO_ROOT_PATH="/lens")
+
+
+@pytest.fixture(scope="module")
+def by_name(by_proxy: Callable[..., Any]) -> Any:
+    return by_proxy()
 
 
 @pytest.mark.parametrize("kind", [*CHANGES, "caddy"])
