@@ -31,11 +31,12 @@ WORKDIR /lens
 COPY LICENSE README.md pyproject.toml ./
 COPY mars mars
 COPY mars_tasks mars_tasks
+COPY mars_kernels mars_kernels
 COPY analysis analysis
 COPY app app
 COPY assets assets
 COPY docs/*.md docs/
-RUN python -m compileall -q mars mars_tasks analysis app
+RUN python -m compileall -q mars mars_tasks mars_kernels analysis app
 USER 1000
 EXPOSE 7860
 HEALTHCHECK --interval=30s --timeout=10s --start-period=90s \

@@ -1,4 +1,4 @@
-"""The import graph of mars_tasks, mars, analysis and app: its layers as declared, its arrows as the files have them.
+"""The import graph of the packages: its layers as declared, its arrows as the files have them.
 
     python -m tests.import_graph            print it as drawn in docs/architecture.md
     python -m tests.import_graph --write    draw it there again, after a change of packages or imports
@@ -13,7 +13,6 @@ import re
 import sys
 from collections.abc import Iterable, Mapping
 from graphlib import CycleError, TopologicalSorter
-from itertools import pairwise
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -40,6 +39,7 @@ LAYERS: dict[str, list[dict[str, str]]] = {
         {"checkpoint": "checkpoint"},
         {"training": "training", "generate": "generate", "hub": "hub", "export": "export", "serve": "serve"},
     ],
+    "mars_kernels": [{"cpu": "cpu", "cuda": "cuda"}],
     "analysis": [
         {
             "runs": "runs",
@@ -180,8 +180,15 @@ def drawn(graph: Graph) -> str:
                         f'        {_key(top, unit)}["{_label(unit, members)}"]' + f" --> {targets}" * bool(targets)
                     )
         lines.append("    end")
-    lines += [f"    {upper} --> {lower}" for lower, upper in pairwise(TOPS)]
+    tops = {top: set[str]() for top in TOPS}
+    for module, targets in graph.items():
+        tops[_top(module)] |= {_top(target) for target in targets} - {_top(module)}
+    lines += [f"    {upper} --> {lower}" for upper, lowers in reduced(tops).items() for lower in sorted(lowers)]
     return "\n".join(lines)
+
+
+def _top(module: str) -> str:
+    return module.partition(".")[0]
 
 
 def _key(top: str, unit: str) -> str:

@@ -74,6 +74,16 @@ def test_a_package_that_no_layer_names_is_found() -> None:
     assert upward({"app.attic.chest": set()}) == ["app.attic.chest is in no layer: name it in tests/import_graph.py"]
 
 
+def test_one_place_picks_the_kernels() -> None:
+    """By name, when it is asked; so the library works without them."""
+    users = {name for name, targets in module_graph().items() if any("mars_kernels" in target for target in targets)}
+    assert {name.partition(".")[0] for name in users} == {"mars_kernels"}
+    codes = {name: file.read_text(encoding="utf-8") for name, file in modules().items()}
+    assert {name for name, code in codes.items() if "import_module(" in code and "mars_kernels" in code} == {
+        "mars.engine.backends"
+    }
+
+
 def test_the_architecture_page_draws_the_true_graph() -> None:
     assert written_in(PAGE.read_text(encoding="utf-8")) == drawn(module_graph()), (
         "draw it again: python -m tests.import_graph --write"
@@ -121,5 +131,5 @@ def test_no_script_of_the_page_names_a_decoder() -> None:
 
 
 def test_top_level_is_what_the_readme_describes() -> None:
-    folders = {"app", "mars", "mars_tasks", "analysis", "assets", "tests", "docs", "custom_generate", ".ci"}
+    folders = {*TOPS, "assets", "tests", "docs", "custom_generate", ".ci"}
     assert folders <= {path.name for path in ROOT.iterdir() if path.is_dir()}

@@ -43,7 +43,7 @@ from mars.checkpoint.weights import load_model, read_config
 from mars.config import DEFAULT_BLOCK_SIZE, DecodingSettings
 from mars.decoding.base import check
 from mars.engine import Engine
-from mars.engine.graphs import WARM_UPS
+from mars.engine.backends import WARM_UPS
 from mars.options import SOURCES, add_base_options, add_device_options, add_invariant_option, add_setting
 
 HELP = "wall-clock speed of decoders against each other and against generate of transformers"

@@ -14,7 +14,7 @@ STATIC = "sdk: static\napp_file: index.html\ncustom_headers:\n  cross-origin-ope
 _ZERO = 'sdk: gradio\nsdk_version: {gradio}\npython_version: "3.12"\napp_file: app.py\nsuggested_hardware: zero-a10g\n'
 _TORCH = "2.11.0"
 """The newest that ZeroGPU has; docs/gpu.md was measured with it."""
-_CODE = ("mars", "mars_tasks", "analysis", "app", "assets", "LICENSE")
+_CODE = ("mars", "mars_tasks", "mars_kernels", "analysis", "app", "assets", "LICENSE")
 _APP = '''"""The app on ZeroGPU, where this file is run; written by `python -m app export --space zerogpu`."""
 
 from app.server import serving

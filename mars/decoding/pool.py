@@ -28,9 +28,10 @@ from mars.control import Control
 from mars.decoding.base import Decoder, Prompts, check
 from mars.decoding.method import Batch, Method, Row
 from mars.decoding.policy import MEASURED, Policy
-from mars.decoding.sequences import Sequences
-from mars.decoding.whole_pass import prepare_prompts, row_tensors, runner_of, whole_passes
+from mars.decoding.sequences import RowTensors, Sequences
 from mars.engine import Engine
+from mars.engine.backends import kernels
+from mars.engine.engine import CachedRows
 from mars.engine.window import Window, merge
 from mars.records import ForwardPass, Phase, RowPass
 
@@ -116,12 +117,15 @@ class Pool:
         kept = KEPT if beside and use_cache else 0
         spare = engine.static_shapes and use_cache and (beside or places > 1)
         self._cache = engine.open(places + kept + spare, capacity, use_cache=use_cache)
-        self._staging = places + kept if spare and runner_of(self._cache) is not None else None
+        self._runner = self._cache.runner if isinstance(self._cache, CachedRows) else None
+        graphs = kernels("cuda.whole_pass") if self._runner is not None else None
+        self._staging = places + kept if spare and graphs is not None else None
         self._staged: Row | None = None  # whose prompt the spare row has, as far as it is read
         self._beginnings = Beginnings(range(places, places + kept))
-        tensors = row_tensors(self._cache, places, capacity + 1, stop_ids)
+        own = graphs and graphs.row_tensors(self._runner, stop_ids)
+        tensors = own or RowTensors.of(places, capacity + 1, stop_ids)
         self._sequences = Sequences(places, tensors)
-        self._whole_passes = whole_passes(self._cache, self._sequences, tensors)
+        self._whole_passes = graphs and graphs.WholePasses(self._cache, self._sequences, tensors)
         self._use_cache = use_cache
         self._waiting: deque[Row] = deque()
         self._beside = beside and use_cache
@@ -149,19 +153,18 @@ class Pool:
 
     def prepare(self, method: Method, threshold: float | None) -> None:
         """Before a row of this method comes, capture the graphs of its passes, or else measure them for the policy."""
-        runner = runner_of(self._cache)
         if self.rows:
             return
         self._consult(method)
-        if runner is None and self._policy is not None and method.adapts:
+        if self._runner is None and self._policy is not None and method.adapts:
             self._measure(self._policy)
-        if self._whole_passes is None or runner is None or not runner.captures:
+        if self._whole_passes is None or self._runner is None or not self._runner.captures:
             return
         ways = [(method, threshold)] if self._policy is None else self._policy.ways(method, threshold)
         tokens = min(self._capacity, PREPARED)
         self._whole_passes.prepare(ways, tokens)
         if self._staging is not None:
-            prepare_prompts(self._cache, self._staging, tokens, self._engine.device)
+            self._whole_passes.prepare_prompts(self._staging, tokens)
 
     def _measure(self, policy: Policy) -> None:
         """Let the policy know what passes of some columns take, with masks and without."""

@@ -12,16 +12,15 @@ import copy
 import time
 import weakref
 from collections.abc import Callable, Hashable, Sequence
-from typing import Protocol, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 import torch
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from mars.engine.adapter import Adapter
-from mars.engine.backends import not_invariant
+from mars.engine.backends import not_invariant, runner_of
 from mars.engine.conditional import ConditionalHead, States
-from mars.engine.graphs import Runner, Runners
-from mars.engine.memory import Memory, Model
+from mars.engine.memory import Memories, Memory, Model
 from mars.engine.network import Network, supports
 from mars.engine.transformer import Transformer
 from mars.engine.window import Window
@@ -156,7 +155,8 @@ class ModelEngine:
     Qwen2 and Llama run on `Network`, which makes the model's parameters views of its own; others on their modules.
     Engines on one model hold its weights once, in whatever layout (`Network.on`).
     With `adapter`, a gated one, columns of masks run through it and all others are the model's own, bit for bit.
-    `graphs` asks for passes of static shapes, which CUDA graphs replay; None means on a GPU, where `Network` runs.
+    `graphs` asks for passes of static shapes, which CUDA graphs replay (mars_kernels); None means on a GPU, where
+    `Network` runs.
     `model` is the model itself, on the same weights. `calibration` has the slope and offset of each mask's score.
     `invariant` gives a token the same logits, bit for bit, whatever other columns and rows share its pass, so that
     exact decoding writes what one token at a time would even where two tokens are nearly equally probable; None means
@@ -199,8 +199,10 @@ class ModelEngine:
         self._model: Model = self._network or self._transformer
         self._base = self._transformer, self._model
         on_gpu = self.device.type == "cuda"
-        self.static_shapes = on_gpu and isinstance(self._model, Network) if graphs is None else graphs
-        self._runners = Runners(self._model, capture=on_gpu)
+        wanted = on_gpu and isinstance(self._model, Network) if graphs is None else graphs
+        self._runner_of = runner_of(capture=on_gpu) if wanted else None
+        self.static_shapes = self._runner_of is not None
+        self._memories = Memories(self._model, self._runner_of)
         self._head: ConditionalHead | None = None
         self.adapter: Adapter | None = None
         self.phrases: Phrases | None = None
@@ -241,7 +243,7 @@ class ModelEngine:
         self.mask_token_id = self.vocab_size
         self._transformer = transformer.adapted(adapter)
         self._model = model.adapted(adapter) if isinstance(model, Network) else self._transformer
-        self._runners = Runners(self._model, capture=self.device.type == "cuda")
+        self._memories = Memories(self._model, self._runner_of)
         self._head = _head_of(adapter, self._given, steady=self.invariant)
 
     @property
@@ -261,10 +263,9 @@ class ModelEngine:
             if self._network is not None:
                 self._network.restore()
             return RecomputedRows(self._transformer, rows, capacity, self._head)
-        # Memory that the system has just handed out is slow to write at first: rows take over that of earlier ones.
-        runner = self._runners.take(rows, capacity + 1)
-        opened = CachedRows(runner.memory, rows, capacity, runner if self.static_shapes else None, self._head)
-        weakref.finalize(opened, self._runners.give_back, runner)
+        memory, runner = self._memories.take(rows, capacity + 1)
+        opened = CachedRows(memory, rows, capacity, runner, self._head)
+        weakref.finalize(opened, self._memories.give_back, memory, runner)
         return opened
 
     def clock(self) -> Clock:
@@ -301,7 +302,7 @@ class CachedRows:
         memory: Memory,
         rows: int,
         capacity: int,
-        runner: Runner | None = None,
+        runner: Any = None,
         head: ConditionalHead | None = None,
     ):
         self.states: States | None = None
@@ -332,7 +333,8 @@ class CachedRows:
             raise ValueError("only rows of static shapes have a runner")
         self._extent = max(self._extent, extent)
         self._memory.note(self._memory.rows, extent)
-        return self.runner.run(key, body)
+        result: T = self.runner.run(key, body)
+        return result
 
     def read(self, window: Window) -> torch.Tensor:
         """As `forward`, inside a `run`: no value is looked at, and the window has one of the runner's shapes."""

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import math
 import mmap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 
 from mars.engine.attention import attention_mask, stepped
 from mars.engine.window import Columns, Window, columns_of
+
+_KEY_STEP = 256  # reading hidden keys takes less time than capturing more graphs
+_SLOT_STEP = 64  # of memories, whose slots take room on a GPU whether they are read or not
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +79,7 @@ class Memory:
 
     The tensor is [2L, R, H, S, D]: attention reads a head at a time, and its keys and values lie side by side.
     `states` [R, keep, E] are those that the last pass predicted from, normed; None from a model that keeps none.
-    `warming` says that it took longer than later passes of its shape will (mars/engine/graphs.py).
+    `warming` says that it took longer than later passes of its shape will (mars_kernels/cuda/graphs.py).
     """
 
     def __init__(self, model: Model, rows: int, slots: int):
@@ -135,6 +138,46 @@ class Memory:
         rows, slots = self._used
         self._tensor[:, :rows, :, :slots].zero_()
         self._used = (0, 0)
+
+
+class Memories:
+    """Memories that wait for the next rows: what the system has just handed out is slow to write at first.
+
+    `runner_of` makes what runs passes of static shapes on one: its graphs belong to the memory.
+    """
+
+    def __init__(self, model: Model, runner_of: Callable[[Memory], Any] | None = None):
+        self._model, self._runner_of = model, runner_of
+        self._idle: list[tuple[Memory, Any]] = []
+
+    def take(self, rows: int, slots: int) -> tuple[Memory, Any]:
+        """One that is large enough, with nothing in it, and its runner or None."""
+        # One `pop` at a time, for rows are opened and collected in any thread. A memory that does not fit is dropped: a
+        # larger one may need its room.
+        while self._idle:
+            try:
+                memory, runner = self._idle.pop()
+            except IndexError:
+                break
+            if memory.rows >= rows and memory.slots >= slots:
+                memory.clear()
+                return memory, runner
+        memory = Memory(self._model, rows, rounded_extent(slots, _SLOT_STEP))
+        return memory, self._runner_of and self._runner_of(memory)
+
+    def give_back(self, memory: Memory, runner: Any) -> None:
+        """Keep the memory of rows that are gone."""
+        self._idle.append((memory, runner))
+
+
+def rounded_extent(extent: int, least: int = _KEY_STEP) -> int:
+    """At least `extent`: 1 more than a multiple of `least` or, if more, of an eighth of the power of two below it.
+
+    Slot 0 is not attended: so many keys are what GPU kernels take without a copy of the mask, and buckets stay few.
+    """
+    keys = max(extent - 1, 1)
+    step = max(least, (1 << keys.bit_length()) // 16)
+    return 1 + -(-keys // step) * step
 
 
 def _zeros(shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> torch.Tensor:

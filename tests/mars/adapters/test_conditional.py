@@ -13,10 +13,10 @@ from mars.config import DecodingSettings
 from mars.decoding import DECODERS
 from mars.engine import ModelEngine
 from mars.engine.adapter import HeadWeights
-from mars.engine.backends.cpu.tiles import kind_of_products
 from mars.engine.conditional import ConditionalHead, most_probable
 from mars.records import RowPass
 from mars.sampling import Sampling, pick
+from mars_kernels.cpu.tiles import kind_of_products
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

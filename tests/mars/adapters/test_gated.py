@@ -31,7 +31,7 @@ from mars.metrics import output_ids
 from mars.phrases import Next, Phrases
 from mars.records import ForwardPass
 from tests.in_turn import in_turn
-from tests.mars.capture import as_in_captures
+from tests.mars_kernels.capture import as_in_captures
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -333,7 +333,7 @@ def test_the_dtype_on_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     ragged = LlamaConfig(hidden_size=1024, intermediate_size=2744, num_hidden_layers=4)
     cpu = torch.device("cpu")
     monkeypatch.delenv("MARS_CPU_DTYPE", raising=False)
-    monkeypatch.setattr("mars.engine.backends._has", lambda package: False)
+    monkeypatch.setattr("mars.engine.backends.find_spec", lambda package: None)
     assert choose_dtype("auto", cpu, large) == torch.float32, "without numba there are no kernels for bfloat16"
     monkeypatch.undo()
     monkeypatch.delenv("MARS_CPU_DTYPE", raising=False)

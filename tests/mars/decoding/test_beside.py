@@ -15,11 +15,10 @@ from mars.control import Control
 from mars.decoding import DECODERS, METHODS, pool
 from mars.decoding.method import Row
 from mars.decoding.pool import Beginnings, Pool
-from mars.decoding.whole_pass import runner_of
 from mars.engine import Engine, ModelEngine
-from mars.engine.graphs import Bucket
 from mars.metrics import output_ids
 from mars.records import ForwardPass
+from mars_kernels.cuda.graphs import Bucket
 from tests.scripted import ReadingModel
 
 SETTINGS = DecodingSettings(block_size=4, threshold=0.5, max_new_tokens=30)
@@ -131,7 +130,7 @@ def engine_of(model: PreTrainedModel, device: str = "cpu", *, static: bool = Tru
 
 def buckets(found: Pool) -> list[Bucket]:
     """The shapes in which this pool has read prompts."""
-    runner = runner_of(found._cache)
+    runner = found._runner
     return [] if runner is None else [bucket for bucket in runner._stages if bucket.keep == 0]
 
 
@@ -217,7 +216,7 @@ def test_graphs_of_prompts_write_the_same(tiny_model: PreTrainedModel) -> None:
                 join(beside, engine, number, prompt)
             found.append(texts(drain(beside)))
         if static:
-            runner = runner_of(beside._cache)
+            runner = beside._runner
             assert runner is not None
             captured = [key for key in runner._replays if isinstance(key, Bucket) and key.keep == 0]
             assert captured

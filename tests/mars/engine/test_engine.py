@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -50,3 +52,23 @@ def test_cached_equals_uncached_on_a_gpu(tiny_folder: Path) -> None:
 def test_graphs_are_for_the_gpu_unless_asked_for(tiny_model: PreTrainedModel) -> None:
     assert not ModelEngine(tiny_model, stop_token_ids=frozenset()).static_shapes
     assert ModelEngine(tiny_model, stop_token_ids=frozenset(), graphs=True).static_shapes
+
+
+def test_the_library_works_without_the_kernels(tiny_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same texts in float32; passes in bfloat16, and of static shapes, are PyTorch's then."""
+
+    def write(dtype: str) -> list[Sequence[int]]:
+        engine = load_checkpoint(tiny_folder, dtype=dtype, device="cpu").engine
+        settings = DecodingSettings(threshold=0.3, max_new_tokens=24)
+        decoders = ("autoregressive", "sliding_window", "self_speculative")
+        return [output_ids(list(DECODERS[name](engine, [[9, 10, 11, 12]], settings)), 0) for name in decoders]
+
+    usual = write("float32")
+    for name in ("mars_kernels", *(name for name in sys.modules if name.startswith("mars_kernels."))):
+        monkeypatch.setitem(sys.modules, name, None)
+    assert write("float32") == usual
+    assert all(write("bfloat16"))
+    engine = load_checkpoint(tiny_folder, dtype="bfloat16", device="cpu").engine
+    assert not ModelEngine(engine.model, stop_token_ids=frozenset(), graphs=True).static_shapes
+    with pytest.raises(ValueError, match="need mars_kernels, which is not installed: use --no-invariant"):
+        ModelEngine(engine.model, stop_token_ids=frozenset(), invariant=True)

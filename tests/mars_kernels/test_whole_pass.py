@@ -15,17 +15,18 @@ from transformers import PreTrainedModel
 
 from mars.config import DecodingSettings
 from mars.control import Control
-from mars.decoding import DECODERS, METHODS, pool
+from mars.decoding import DECODERS, METHODS
 from mars.decoding.method import Row
 from mars.decoding.policy import Policy
 from mars.decoding.pool import Pool
 from mars.decoding.service import Service
-from mars.decoding.whole_pass import WholePasses
 from mars.engine import ModelEngine
-from mars.engine.graphs import WARM_UPS, Runner
+from mars.engine.backends import WARM_UPS
 from mars.metrics import output_ids
 from mars.records import ForwardPass
-from tests.mars.capture import as_in_captures
+from mars_kernels.cuda.graphs import Runner
+from mars_kernels.cuda.whole_pass import WholePasses
+from tests.mars_kernels.capture import as_in_captures
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -121,7 +122,7 @@ def test_whole_passes_write_what_single_steps_write(
     found = drain(engine, seed, beside=beside)
     again = drain(engine, seed, beside=beside)
     assert any(made) or seed % 3 == 2
-    monkeypatch.setattr(pool, "whole_passes", lambda *_: None)
+    monkeypatch.setattr(WholePasses, "take", lambda self, places: None)
     expected = drain(engine, seed, beside=beside)
     for one, other, wanted in zip(found, again, expected, strict=True):
         assert (one.phase, one.query_tokens) == (wanted.phase, wanted.query_tokens)

@@ -14,8 +14,8 @@ from filelock import FileLock, Timeout
 from numba import config
 from numba.core.registry import CPUDispatcher
 
-from mars.engine.backends.cpu import amx, avx, backend, jit, layout, steps
-from mars.engine.backends.cpu.jit import cache_folder
+from mars_kernels.cpu import amx, avx, backend, jit, layout, steps
+from mars_kernels.cpu.jit import cache_folder
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def test_the_first_writable_place_is_taken(sources: Path, tmp_path: Path) -> Non
 
 PRINTED = """
 import numba
-from mars.engine.backends.cpu.tiles import kind_of_products
+from mars_kernels.cpu.tiles import kind_of_products
 print(numba.config.CACHE_DIR)
 print(kind_of_products())
 """

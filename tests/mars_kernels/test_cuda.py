@@ -8,12 +8,12 @@ import pytest
 import torch
 from torch.nn import functional
 
-from mars.engine.backends import torch_backend
+from mars.engine import torch_backend
 from mars.engine.window import Columns
 
 ON_GPU = torch.cuda.is_available()
-triton_kernels = pytest.importorskip("mars.engine.backends.cuda.kernels", exc_type=ImportError)
-cuda_backend = pytest.importorskip("mars.engine.backends.cuda.backend", exc_type=ImportError)
+triton_kernels = pytest.importorskip("mars_kernels.cuda.kernels", exc_type=ImportError)
+cuda_backend = pytest.importorskip("mars_kernels.cuda.backend", exc_type=ImportError)
 
 pytestmark = [pytest.mark.usefixtures("one_thread"), *([pytest.mark.gpu] if ON_GPU else [])]
 DEVICE = "cuda" if ON_GPU else "cpu"

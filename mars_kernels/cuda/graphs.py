@@ -3,7 +3,7 @@
 A pass is rounded up to a bucket: more rows, which are all padding, and a further extent, which the mask hides. A pass
 that reads a prompt and predicts nothing gets more columns, too, which are padding: it may have any width. A graph holds
 the model alone, from the embedding to the logits, or a whole pass of a decoder, from the window to the accepted tokens
-(mars/decoding/whole_pass.py). Without a GPU, or before a graph is captured, the same pass runs eagerly on the same
+(whole_pass.py). Without a GPU, or before a graph is captured, the same pass runs eagerly on the same
 static tensors: all but the capture itself can be tested on a CPU.
 """
 
@@ -18,7 +18,8 @@ from typing import Any, TypeVar
 
 import torch
 
-from mars.engine.memory import Memory, Model
+from mars.engine.backends import WARM_UPS
+from mars.engine.memory import Memory, rounded_extent
 from mars.engine.window import Window
 
 # Wider windows compute more than they launch; of those that predict there are too many widths, too.
@@ -26,10 +27,6 @@ _MOST_COLUMNS = 256
 _LEAST_READ, _MOST_READ = 16, 512  # the same for windows that predict nothing, whose columns are rounded up
 _MOST_POSITIONS = 8192  # rows times columns of those
 _MOST_GRAPHS = 256
-WARM_UPS = 3
-"""Passes of a bucket before its graph is captured."""
-_KEY_STEP = 256  # reading hidden keys takes less time than capturing more graphs
-_SLOT_STEP = 64  # of memories, whose slots take room on a GPU whether they are read or not
 
 T = TypeVar("T")
 
@@ -83,16 +80,6 @@ def bucket_of(window: Window, *, rows: int, slots: int) -> Bucket | None:
 def rounded_rows(rows: int, most: int) -> int:
     """The next power of two, but at most `most`."""
     return min(1 << (rows - 1).bit_length(), most)
-
-
-def rounded_extent(extent: int, least: int = _KEY_STEP) -> int:
-    """At least `extent`: 1 more than a multiple of `least` or, if more, of an eighth of the power of two below it.
-
-    Slot 0 is not attended: so many keys are what GPU kernels take without a copy of the mask, and buckets stay few.
-    """
-    keys = max(extent - 1, 1)
-    step = max(least, (1 << keys.bit_length()) // 16)
-    return 1 + -(-keys // step) * step
 
 
 def reaches_to(end: int, slots: int) -> Iterator[int]:
@@ -233,30 +220,3 @@ def _uncollected() -> Iterator[None]:
     finally:
         if collects:
             gc.enable()
-
-
-class Runners:
-    """Runners that wait for the next rows: graphs belong to the memory they were captured on."""
-
-    def __init__(self, model: Model, *, capture: bool):
-        self._model = model
-        self._capture = capture
-        self._idle: list[Runner] = []
-
-    def take(self, rows: int, slots: int) -> Runner:
-        """One that is large enough, with nothing in its memory."""
-        # One `pop` at a time, for rows are opened and collected in any thread. A runner that does not fit is dropped:
-        # a larger one may need its room.
-        while self._idle:
-            try:
-                runner = self._idle.pop()
-            except IndexError:
-                break
-            if runner.memory.rows >= rows and runner.memory.slots >= slots:
-                runner.memory.clear()
-                return runner
-        return Runner(Memory(self._model, rows, rounded_extent(slots, _SLOT_STEP)), capture=self._capture)
-
-    def give_back(self, runner: Runner) -> None:
-        """Keep a runner whose rows are gone."""
-        self._idle.append(runner)

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -17,12 +18,12 @@ from transformers import PreTrainedModel
 
 from mars.decoding.pool import PREFILL_CHUNK
 from mars.engine import ModelEngine
-from mars.engine import graphs as of_graphs
-from mars.engine.graphs import Bucket, Runner, Runners, bucket_of, rounded_extent
-from mars.engine.memory import Memory
+from mars.engine.memory import Memories, Memory, rounded_extent
 from mars.engine.network import Network
 from mars.engine.window import Window
-from tests.mars.capture import as_in_captures
+from mars_kernels.cuda import graphs as of_graphs
+from mars_kernels.cuda.graphs import Bucket, Runner, bucket_of
+from tests.mars_kernels.capture import as_in_captures
 
 SEEN = torch.tensor([[1, 0, 0], [1, 1, 0], [1, 0, 1]], dtype=torch.bool)[None]
 TEXT = [[random.Random(row).randrange(4, 300) for _ in range(150)] for row in range(3)]
@@ -121,27 +122,26 @@ def test_extents_are_rounded_up_to_a_few() -> None:
 
 
 def test_a_memory_is_used_again_and_is_empty(network: Network) -> None:
-    runners = Runners(network, capture=False)
-    first = runners.take(2, 100)
-    assert (first.memory.rows, first.memory.slots) == (2, 129)
-    other = runners.take(2, 100)
-    assert other is not first
+    memories = Memories(network, partial(Runner, capture=False))
+    first, runner = memories.take(2, 100)
+    assert (first.rows, first.slots) == (2, 129)
+    assert memories.take(2, 100)[0] is not first
     with torch.inference_mode():
-        first.forward(window([-1, -1], 5, 1))
-    runners.give_back(first)
-    assert runners.take(1, 120) is first
-    assert not first.memory._tensor.any()
-    runners.give_back(first)
-    assert runners.take(2, 130) is not first
-    assert runners.take(1, 120) is not first
+        runner.forward(window([-1, -1], 5, 1))
+    memories.give_back(first, runner)
+    assert memories.take(1, 120) == (first, runner)
+    assert not first._tensor.any()
+    memories.give_back(first, runner)
+    assert memories.take(2, 130)[0] is not first
+    assert memories.take(1, 120)[0] is not first
 
 
 def test_an_engine_takes_back_the_memory_of_rows(tiny_model: PreTrainedModel) -> None:
     engine = ModelEngine(tiny_model, stop_token_ids=frozenset(), graphs=True)
     rows = engine.open(1, 40)
-    assert not engine._runners._idle
+    assert not engine._memories._idle
     del rows
-    assert len(engine._runners._idle) == 1
+    assert len(engine._memories._idle) == 1
 
 
 @torch.inference_mode()

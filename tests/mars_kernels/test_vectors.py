@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numba import njit
 
-from mars.engine.backends.cpu.vectors import largest_sum, sum_of, sum_of_squares
+from mars_kernels.cpu.vectors import largest_sum, sum_of, sum_of_squares
 
 
 @pytest.mark.parametrize("count", [0, 5, 16, 40, 576])

@@ -11,7 +11,8 @@ from __future__ import annotations
 import torch
 from numba import njit
 
-from mars.engine.backends.cpu.instructions import (
+from mars.provenance import instruction_limit
+from mars_kernels.cpu.instructions import (
     add_product,
     clear_tile,
     compiles_for,
@@ -22,9 +23,8 @@ from mars.engine.backends.cpu.instructions import (
     store_configuration,
     stream_tile,
 )
-from mars.engine.backends.cpu.jit import BYTE, COARSE, OPTIONS, at
-from mars.engine.backends.cpu.layout import BYTES, LINE, TILE, part, write
-from mars.provenance import instruction_limit
+from mars_kernels.cpu.jit import BYTE, COARSE, OPTIONS, at
+from mars_kernels.cpu.layout import BYTES, LINE, TILE, part, write
 
 _AHEAD = 4  # tiles that are asked for before they are needed
 _FEATURES = "amx-tile", "amx-bf16"  # LLVM's names

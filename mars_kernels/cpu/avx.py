@@ -15,10 +15,10 @@ import numpy as np
 from numba import njit
 from numba.extending import overload
 
-from mars.engine.backends.cpu.instructions import MOST_ROWS, Pairs, add_pairs, compiles_for
-from mars.engine.backends.cpu.jit import OPTIONS, PAIRS, WIDE, WIDENED, at, rows_of
-from mars.engine.backends.cpu.layout import BYTES, DEPTH, LINE, part, write
 from mars.provenance import instruction_limit
+from mars_kernels.cpu.instructions import MOST_ROWS, Pairs, add_pairs, compiles_for
+from mars_kernels.cpu.jit import OPTIONS, PAIRS, WIDE, WIDENED, at, rows_of
+from mars_kernels.cpu.layout import BYTES, DEPTH, LINE, part, write
 
 _PAIRS = DEPTH // 2  # of a tile
 _AHEAD = 4 * _PAIRS  # pairs of inputs that are asked for before they are needed

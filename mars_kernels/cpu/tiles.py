@@ -12,10 +12,13 @@ import numpy as np
 import torch
 from numba import carray, types
 from numba.extending import overload
+from transformers import PreTrainedConfig
 
-from mars.engine.backends.cpu import amx, avx
-from mars.engine.backends.cpu.jit import COARSE, WIDENED, call, compiled, pointer
-from mars.engine.backends.cpu.layout import (
+from mars.engine.linear import Projection
+from mars_kernels.cpu import amx, avx
+from mars_kernels.cpu.jit import COARSE, WIDENED, call, compiled, pointer
+from mars_kernels.cpu.layout import (
+    DEPTH,
     NOTHING_AHEAD,
     NOTHING_LOW,
     SCRATCH,
@@ -27,8 +30,7 @@ from mars.engine.backends.cpu.layout import (
     share,
     unpack,
 )
-from mars.engine.backends.cpu.openmp import THREADS, openmp
-from mars.engine.linear import Projection
+from mars_kernels.cpu.openmp import THREADS, openmp
 
 _WITHOUT_TILES = types.uint32, types.uint64  # the kinds of avx.py
 _NUMBERS = "rows", "depth", "outputs", "x", "weight", "bias", "masks", "found", "totals"
@@ -43,6 +45,17 @@ def kind_of_products() -> Any:
     if openmp() is None:
         return None
     return COARSE if amx.available() else avx.kind_available()
+
+
+def refusal(config: PreTrainedConfig) -> str | None:
+    """Why passes of a Qwen2 or Llama in bfloat16 cannot run on these kernels; None if they can."""
+    size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    inputs = config.hidden_size, config.intermediate_size, size * config.num_attention_heads
+    if any(number % DEPTH for number in inputs) or size * config.num_key_value_heads % TILE:
+        return "invariant passes are for matrices that fill tiles of 16 x 32 weights, and this model's do not"
+    if kind_of_products() is None:
+        return "invariant passes need an x86 CPU with AVX2 and a torch with libgomp (Linux): use --no-invariant"
+    return None
 
 
 def rows_dtype(kind: Any) -> torch.dtype:

@@ -9,7 +9,8 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from mars.engine.graphs import WARM_UPS, Runner
+from mars.engine.backends import WARM_UPS
+from mars_kernels.cuda.graphs import Runner
 
 
 class Capturing(TorchDispatchMode):

@@ -22,9 +22,12 @@ from torch.nn import functional
 
 from mars.engine.adapter import Adapter, LowRank
 from mars.engine.backend import Backend, Weights
-from mars.engine.backends.cpu import steps
-from mars.engine.backends.cpu.jit import COARSE, OPTIONS, PLACE, ROUNDED, at, call, call_with, compiled, rows_of, wait
-from mars.engine.backends.cpu.layout import (
+from mars.engine.gated import PRODUCTS, Gate
+from mars.engine.memory import Access
+from mars.engine.window import Columns, Window
+from mars_kernels.cpu import steps
+from mars_kernels.cpu.jit import COARSE, OPTIONS, PLACE, ROUNDED, at, call, call_with, compiled, rows_of, wait
+from mars_kernels.cpu.layout import (
     BYTES,
     DEPTH,
     NOTHING_LOW,
@@ -37,11 +40,8 @@ from mars.engine.backends.cpu.layout import (
     scratch,
     share,
 )
-from mars.engine.backends.cpu.openmp import openmp
-from mars.engine.backends.cpu.tiles import Tiled, begin_tiles, end_tiles, product, rows_dtype
-from mars.engine.gated import PRODUCTS, Gate
-from mars.engine.memory import Access
-from mars.engine.window import Columns, Window
+from mars_kernels.cpu.openmp import openmp
+from mars_kernels.cpu.tiles import Tiled, begin_tiles, end_tiles, product, rows_dtype
 
 # Numbers of a product in the table of the model: addresses of its weights, bias, A and B, tiles of a rank, and where
 # the next parts begin.
@@ -250,6 +250,11 @@ class CpuBackend(Backend):
         record["low_size"], record["self"] = low.stride(0) * low.itemsize, record.ctypes.data
         openmp().run(_task(self.kind), record)  # type: ignore[union-attr]  # see `kind_of_products`
         return normed_NE[: count * size].view(count, size)
+
+
+def backend_for(device: torch.device, dtype: torch.dtype) -> type[Backend]:
+    """The backend, where `tiles.refusal` has nothing against it."""
+    return CpuBackend
 
 
 class CpuPass:

@@ -13,13 +13,13 @@ from transformers import PreTrainedModel, Qwen2Config, Qwen2ForCausalLM
 
 from mars.engine import backends, gated
 from mars.engine.adapter import LINEARS, Adapter, HeadWeights, LowRank, linear_of
-from mars.engine.backends.torch_backend import TorchBackend
 from mars.engine.gated import Pairs
-from mars.engine.graphs import Runner
 from mars.engine.memory import Memory, Model
 from mars.engine.network import Network
+from mars.engine.torch_backend import TorchBackend
 from mars.engine.transformer import Transformer
 from mars.engine.window import Window, merge, verification_tree
+from mars_kernels.cuda.graphs import Runner
 from tests.mars.tiny import sizes
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -196,13 +196,13 @@ def chosen_of(backend: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, PreTr
     if backend == "torch":
         return TorchBackend, model_of(torch.float32)
     if "cuda" in backend:
-        pytest.importorskip("mars.engine.backends.cuda.kernels", exc_type=ImportError)
+        pytest.importorskip("mars_kernels.cuda.kernels", exc_type=ImportError)
         # On a GPU B A is one product.
         monkeypatch.setattr(gated, "Pairs", lambda *arguments, joined: Pairs(*arguments, joined=True))
         model = coarse if "bfloat16" in backend else model_of(torch.float32)
-        chosen = pytest.importorskip("mars.engine.backends.cuda.backend").CudaBackend
+        chosen = pytest.importorskip("mars_kernels.cuda.backend").CudaBackend
         return chosen, model.to("cuda" if ON_GPU else "cpu")
-    cpu, tiles = (pytest.importorskip(f"mars.engine.backends.cpu.{name}") for name in ("backend", "tiles"))
+    cpu, tiles = (pytest.importorskip(f"mars_kernels.cpu.{name}") for name in ("backend", "tiles"))
     usual = tiles.kind_of_products()
     monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", {"cpu, AVX512": "AVX512_CORE_BF16", "cpu, AVX2": "AVX2"}.get(backend, ""))
     if usual is None or (backend != "cpu" and tiles.kind_of_products() is usual):

@@ -7,9 +7,10 @@ from functools import cached_property
 import torch
 
 from mars.engine.attention import attention
-from mars.engine.backends.cuda.kernels import Kernels
-from mars.engine.backends.torch_backend import TorchBackend, TorchSteps
+from mars.engine.backend import Backend
 from mars.engine.linear import Linear
+from mars.engine.torch_backend import TorchBackend, TorchSteps
+from mars_kernels.cuda.kernels import Kernels, usable
 
 
 class CudaSteps(TorchSteps):
@@ -57,3 +58,8 @@ class CudaBackend(TorchBackend):
     """Passes as `CudaSteps`."""
 
     steps = CudaSteps
+
+
+def backend_for(device: torch.device, dtype: torch.dtype) -> type[Backend] | None:
+    """The backend; None where Triton does not compile for this device or type."""
+    return CudaBackend if usable(device, dtype) else None

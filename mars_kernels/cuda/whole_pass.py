@@ -16,9 +16,11 @@ from mars.config import DecodingSettings
 from mars.control import Control
 from mars.decoding.method import Batch, Method, Row
 from mars.decoding.sequences import RowTensors, Sequences, draws, pending_of
-from mars.engine.engine import CachedRows, Rows
-from mars.engine.graphs import WARM_UPS, Runner, reaches_to, read_widths, rounded_extent, rounded_rows
+from mars.engine.backends import WARM_UPS
+from mars.engine.engine import CachedRows
+from mars.engine.memory import rounded_extent
 from mars.engine.window import Window
+from mars_kernels.cuda.graphs import Runner, reaches_to, read_widths, rounded_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +36,8 @@ class _Pass:
 class WholePasses:
     """The whole passes of the rows in `sequences`, on tensors that stay with the graphs of `cache`."""
 
-    def __init__(self, cache: CachedRows, runner: Runner, sequences: Sequences, tensors: RowTensors):
-        self._cache, self._memory, self._sequences = cache, runner.memory, sequences
+    def __init__(self, cache: CachedRows, sequences: Sequences, tensors: RowTensors):
+        self._cache, self._memory, self._sequences = cache, cache.runner.memory, sequences
         self._live_R = tensors.live_R
         self._live: Sequence[int] = ()
         self._live_R.fill_(False)
@@ -87,6 +89,19 @@ class WholePasses:
                     self.take(range(count))
                     self._sequences.clear()
 
+    def prepare_prompts(self, row: int, capacity: int) -> None:
+        """Read prompts of any length up to `capacity` in this row of the cache, until their graphs are captured."""
+        for width in read_widths():
+            for reach in reaches_to(capacity + 1, capacity + 1):
+                end = max(reach, width + 1)
+                if end > capacity + 1:
+                    continue
+                slots_RQ = torch.arange(end - width, end, device=self._sequences.device)[None]
+                ids_RQ = torch.zeros_like(slots_RQ)
+                window = Window(ids_RQ=ids_RQ, slots_RQ=slots_RQ, extent=end, keep=0, first=row, masks=0)
+                for _ in range(WARM_UPS + 1):
+                    self._cache.forward(window)
+
     def _pass(self, places: Sequence[int], count: int, extent: int) -> _Pass:
         """What a graph holds: the pass of the first `count` places. Rows that do not take part are padding."""
         whole = self._sequences.batch(places, static=True, first=count)
@@ -112,38 +127,9 @@ class WholePasses:
             self._live_R.copy_(torch.tensor(flags))
 
 
-def runner_of(cache: Rows) -> Runner | None:
-    """The runner of the graphs of these rows; None where their passes have no static shapes."""
-    return cache.runner if isinstance(cache, CachedRows) else None
-
-
-def row_tensors(cache: Rows, places: int, slots: int, stop_ids: torch.Tensor) -> RowTensors:
-    """Tensors for the rows of a cache; where graphs can hold whole passes, they stay with these."""
-    runner = runner_of(cache)
-    if runner is None:
-        return RowTensors.of(places, slots, stop_ids)
+def row_tensors(runner: Runner, stop_ids: torch.Tensor) -> RowTensors:
+    """Tensors for the rows of a cache, which stay with the graphs of its whole passes."""
     if runner.beside is None:
         runner.beside = RowTensors.of(runner.memory.rows, runner.memory.slots, stop_ids)
     kept: RowTensors = runner.beside
     return kept
-
-
-def whole_passes(cache: Rows, sequences: Sequences, tensors: RowTensors) -> WholePasses | None:
-    """The whole passes of rows with the tensors of `row_tensors`; None where no graph can hold one."""
-    if not isinstance(cache, CachedRows) or cache.runner is None:
-        return None
-    return WholePasses(cache, cache.runner, sequences, tensors)
-
-
-def prepare_prompts(cache: Rows, row: int, capacity: int, device: torch.device) -> None:
-    """Read prompts of any length up to `capacity` in this row of the cache, until their graphs are captured."""
-    for width in read_widths():
-        for reach in reaches_to(capacity + 1, capacity + 1):
-            end = max(reach, width + 1)
-            if end > capacity + 1:
-                continue
-            slots_RQ = torch.arange(end - width, end, device=device)[None]
-            ids_RQ = torch.zeros_like(slots_RQ)
-            window = Window(ids_RQ=ids_RQ, slots_RQ=slots_RQ, extent=end, keep=0, first=row, masks=0)
-            for _ in range(WARM_UPS + 1):
-                cache.forward(window)

@@ -13,10 +13,10 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
 from mars.config import DecodingSettings
 from mars.decoding import DECODERS
 from mars.engine import backends
-from mars.engine.backends.cpu.tiles import kind_of_products
 from mars.engine.engine import ModelEngine, Rows
 from mars.engine.window import Window, merge, verification_tree
 from mars.metrics import output_ids
+from mars_kernels.cpu.tiles import kind_of_products
 from tests.mars.tiny import sizes
 
 TOKENS = torch.randint(300, (90,), generator=torch.Generator().manual_seed(3))
@@ -192,7 +192,7 @@ def test_it_is_refused_where_it_cannot_be_had(monkeypatch: pytest.MonkeyPatch) -
     model.config.hidden_act = "gelu"
     with pytest.raises(ValueError, match="invariant passes are for plain Qwen2 and Llama, got LlamaForCausalLM"):
         engine_of(model, invariant=True)
-    monkeypatch.setattr(backends, "_has", lambda package: False)
-    with pytest.raises(ValueError, match="compiled by numba, which is not installed: pip install numba"):
+    monkeypatch.setattr(backends, "find_spec", lambda package: package != "numba" or None)
+    with pytest.raises(ValueError, match="need numba, which is not installed: use --no-invariant"):
         engine_of(small_llama().bfloat16(), invariant=True)
     assert not engine_of(small_llama().bfloat16()).invariant

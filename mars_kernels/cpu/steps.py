@@ -16,10 +16,10 @@ import numpy as np
 from numba import carray, njit
 
 from mars.engine.attention import KEY_STEP
-from mars.engine.backends.cpu.jit import COARSE, MOST, OPTIONS, PLACE, WIDE, at, call, exp, load, pointer, store
-from mars.engine.backends.cpu.layout import share
-from mars.engine.backends.cpu.openmp import THREADS
-from mars.engine.backends.cpu.vectors import (
+from mars_kernels.cpu.jit import COARSE, MOST, OPTIONS, PLACE, WIDE, at, call, exp, load, pointer, store
+from mars_kernels.cpu.layout import share
+from mars_kernels.cpu.openmp import THREADS
+from mars_kernels.cpu.vectors import (
     add_values,
     lanes_of,
     largest_sum,

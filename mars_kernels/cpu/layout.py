@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from numba import njit
 
-from mars.engine.backends.cpu.instructions import round_sixteen, round_sixteen_with
-from mars.engine.backends.cpu.jit import BYTE, OPTIONS, WIDE, at, load, store
+from mars_kernels.cpu.instructions import round_sixteen, round_sixteen_with
+from mars_kernels.cpu.jit import BYTE, OPTIONS, WIDE, at, load, store
 
 TILE = 16  # outputs, and rows that a register of AMX holds
 DEPTH = 32  # inputs

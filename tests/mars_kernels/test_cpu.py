@@ -14,14 +14,14 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel, Qwen2Co
 from mars.engine import ModelEngine, network
 from mars.engine.adapter import LINEARS, Adapter, HeadWeights, LowRank, linear_of
 from mars.engine.backend import Layer, Weights
-from mars.engine.backends.cpu import amx, backend
-from mars.engine.backends.cpu.backend import CpuBackend
-from mars.engine.backends.cpu.jit import WIDENED
-from mars.engine.backends.cpu.openmp import openmp
-from mars.engine.backends.cpu.tiles import Tiled, kind_of_products
 from mars.engine.engine import Rows
 from mars.engine.gated import PRODUCTS
 from mars.engine.window import Window, merge
+from mars_kernels.cpu import amx, backend
+from mars_kernels.cpu.backend import CpuBackend
+from mars_kernels.cpu.jit import WIDENED
+from mars_kernels.cpu.openmp import openmp
+from mars_kernels.cpu.tiles import Tiled, kind_of_products
 from tests.mars.tiny import sizes
 
 pytestmark = [

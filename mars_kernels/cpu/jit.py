@@ -20,8 +20,8 @@ from llvmlite import ir
 from numba import carray, cfunc, config, njit, types
 from numba.extending import overload
 
-from mars.engine.backends.cpu.instructions import emitted
-from mars.engine.backends.cpu.vectors import multiply_add
+from mars_kernels.cpu.instructions import emitted
+from mars_kernels.cpu.vectors import multiply_add
 
 # Without fastmath: LLVM optimises a function anew wherever another one calls it, and must not find other sums there. So
 # sums have an order that is written down (vectors.py).

@@ -14,7 +14,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, overload
 
-from mars.engine.backends.cpu.instructions import (
+from mars_kernels.cpu.instructions import (
     LONG,
     SIXTEEN,
     WORD,

@@ -10,11 +10,11 @@ import torch
 from transformers import LlamaConfig
 
 from mars.engine import backends
-from mars.engine.backends.cpu import amx
-from mars.engine.backends.cpu.jit import PAIRS, WIDENED
-from mars.engine.backends.cpu.layout import pack, unpack
-from mars.engine.backends.cpu.tiles import Tiled, kind_of_products
 from mars.engine.linear import Linear
+from mars_kernels.cpu import amx
+from mars_kernels.cpu.jit import PAIRS, WIDENED
+from mars_kernels.cpu.layout import pack, unpack
+from mars_kernels.cpu.tiles import Tiled, kind_of_products
 
 pytestmark = [
     pytest.mark.skipif(kind_of_products() is None, reason="this CPU has no AVX2"),

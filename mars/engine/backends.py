@@ -1,0 +1,61 @@
+"""Which backend a network runs on: the kernels of `mars_kernels` where that package is there and fits, else PyTorch's.
+
+Nothing else imports `mars_kernels`; the library works without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+import torch
+from transformers import PreTrainedConfig
+
+from mars.engine.backend import Backend
+from mars.engine.memory import Memory
+from mars.engine.torch_backend import TorchBackend
+
+WARM_UPS = 3
+"""Passes of a shape before its CUDA graph is captured."""
+
+
+def kernels(module: str) -> Any | None:
+    """A module of `mars_kernels`; None without that package, or what the module is made with (numba, Triton)."""
+    try:
+        return import_module(f"mars_kernels.{module}")
+    except ImportError:
+        return None
+
+
+def choose(device: torch.device, dtype: torch.dtype, *, invariant: bool) -> type[Backend]:
+    """The fastest backend for weights of this type; an `invariant` one must be possible (`not_invariant`)."""
+    module = kernels("cpu.backend" if invariant else "cuda.backend") if invariant or device.type == "cuda" else None
+    chosen: type[Backend] | None = module and module.backend_for(device, dtype)
+    return chosen or TorchBackend
+
+
+def runner_of(*, capture: bool) -> Callable[[Memory], Any] | None:
+    """What runs passes of static shapes on a memory, with `capture` by CUDA graphs; None if nothing does."""
+    graphs = kernels("cuda.graphs")
+    return graphs and partial(graphs.Runner, capture=capture)
+
+
+def not_invariant(device: torch.device, dtype: torch.dtype, config: PreTrainedConfig) -> str | None:
+    """Why passes of such a plain Qwen2 or Llama cannot be invariant; None if they can."""
+    if device.type != "cpu":
+        return f"invariant passes are for the CPU, got a model on {device.type}: use --no-invariant"
+    if dtype != torch.bfloat16:
+        return f"invariant passes are for bfloat16, got {str(dtype).removeprefix('torch.')}: use --no-invariant"
+    for package in ("mars_kernels", "numba"):
+        if find_spec(package) is None:
+            return f"invariant passes need {package}, which is not installed: use --no-invariant"
+    reason: str | None = import_module("mars_kernels.cpu.tiles").refusal(config)
+    return reason
+
+
+def compiled_sums(weight_OI: torch.Tensor) -> Any:
+    """The invariant product with bfloat16 weights that fill tiles, in float32, on a CPU that has kernels for it."""
+    return import_module("mars_kernels.cpu.tiles").Tiled(weight_OI).sums
