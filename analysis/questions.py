@@ -35,16 +35,6 @@ FIGURES = {
         question="Which problems lose accuracy?",
         reading="All panels have the same axes. The dashed line is AR on this family.",
     ),
-    "load": Figure(
-        question="What happens when many requests arrive?",
-        reading="Each line is one way of decoding with the same engine and trace of arrivals, {how}. Goodput counts "
-        "answers in time: first token within {ttft:g} s, further tokens within {tpot:.3g} s each (dashed lines). The "
-        "dotted upright is saturation, what AR answers at most. Times are p50 (solid), p99 (dotted); crosses are "
-        "bursts. Each mark is a trace of {seconds:.0f} s, longer at low rates. 95 % intervals are Wilson's of goodput, "
-        "given these arrivals, and of accuracy against AR, answer by answer. They take requests as independent; but "
-        "these share a queue, and {questions} questions repeat, so they are too narrow rather than too wide. {model}, "
-        "{dtype}, {places} places, {threads} threads, {hardware}, {date}, commit {commit}, seed {seed}.",
-    ),
     "pass_cost": Figure(
         question="How much longer does a pass take when it reads more columns?",
         reading="A column is one position that the pass reads: a token, a draft or a mask. The two limits are those of "

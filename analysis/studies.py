@@ -214,13 +214,6 @@ _ALL = (
         claims=(12,),
     ),
     Study(
-        "load",
-        "requests that arrive at random at a server of the pretrained model (docs/serving.md)",
-        f"python -m tests.performance.arrivals --checkpoint {ADAPTER} --minutes 9 --save {{runs}}",
-        0.2,
-        figures=("load",),
-    ),
-    Study(
         "columns",
         "the milliseconds of passes of 1 to 32 columns of the pretrained model, and this machine's limits",
         f"python -m analysis columns --checkpoint {BASE} --output assets/lessons/pass-times.json",

@@ -18,7 +18,6 @@ from analysis.claims import CLAIMS
 from analysis.questions import FIGURES
 from analysis.runs import open_runs, read_runs
 from analysis.runs.files import remove_runs
-from analysis.runs.loads import LoadTest, read_loads, remove_loads
 from analysis.studies import RUNS, STUDIES, Study, behind_claim, behind_figure, in_order
 from analysis.text_table import aligned
 
@@ -56,7 +55,7 @@ def run(options: argparse.Namespace) -> int:
         return 0
     if options.again:
         removed = _remove(studies, options.runs)
-        sys.stderr.write(f"removed {removed} runs or load tests of {', '.join(study.name for study in studies)}\n")
+        sys.stderr.write(f"removed {removed} runs of {', '.join(study.name for study in studies)}\n")
     options.runs.mkdir(parents=True, exist_ok=True)
     for command in commands:
         _call(command)
@@ -64,9 +63,9 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _remove(studies: Sequence[Study], runs: Path) -> int:
-    """Remove the runs and load tests that the studies would make here; returns how many.
+    """Remove the runs that the studies would make here; returns how many.
 
-    Benchmarks and load tests that another kind of machine timed would not be made again here: they stay.
+    Benchmarks that another kind of machine timed would not be made again here: they stay.
     """
     from mars.provenance import hardware  # brings torch
 
@@ -78,10 +77,7 @@ def _remove(studies: Sequence[Study], runs: Path) -> int:
         elsewhere = entry.get("device") == "cpu" and entry.get("hardware") != here
         return not (elsewhere and entry.get("timed") and entry.get("harness"))
 
-    def stale(test: LoadTest) -> bool:
-        return test.hardware == here and any(study.made(test.command) for study in studies)
-
-    return remove_runs(runs, unwanted) + remove_loads(runs, stale)
+    return remove_runs(runs, unwanted)
 
 
 def _is_of(study: Study, entry: Mapping[str, Any]) -> bool:
@@ -128,7 +124,7 @@ def _call(command: str) -> None:
 
 
 def _list(options: argparse.Namespace) -> None:
-    entries, loads = _entries(options.runs), read_loads(options.runs)[0]
+    entries = _entries(options.runs)
     behind = {name: _Behind.of(studies) for name, studies in _known().items()}
     titles = {f"claim-{claim.number}": claim.title for claim in CLAIMS}
     titles |= {f"figure-{name}": each.question for name, each in FIGURES.items()}
@@ -139,7 +135,7 @@ def _list(options: argparse.Namespace) -> None:
     sys.stdout.write(aligned(rows, numbers=False) + "\n\n")
     lines = [("study", "hours", "machine", "runs here", "what it makes")]
     for name, study in STUDIES.items():
-        count = sum(_is_of(study, entry) for entry in entries) + sum(study.made(test.command) for test in loads)
+        count = sum(_is_of(study, entry) for entry in entries)
         lines.append((name, f"about {study.hours:g}", study.machine, str(count or "–"), study.makes))
     sys.stdout.write(aligned(lines, numbers=False) + "\n\n")
     for name, study in STUDIES.items():

@@ -16,10 +16,10 @@ from analysis.figures import template
 from analysis.questions import FIGURES as QUESTIONS
 from app.compare.runner import Runner
 from app.models.sentences import error_sentence, failure
-from app.tradeoffs import drawing, tables, under_load
+from app.tradeoffs import drawing, tables
 from app.tradeoffs.card import card, entry_of, rewrite, samples
 from app.tradeoffs.run_cache import RunCache
-from app.tradeoffs.view import FEWEST_POINTS, FIGURES, LOAD, MOST_POINTS, POINTS, Text, View
+from app.tradeoffs.view import FEWEST_POINTS, FIGURES, MOST_POINTS, POINTS, Text, View
 from mars.schema import Strict, bounds, checked
 
 UNKNOWN = "The page asked for something that does not exist. Reload it."
@@ -128,17 +128,12 @@ class RequestHandler:
     def _drawn(self, view: View) -> Told:
         """The view, drawn once while the runs stay as they are."""
         store = self._run_cache.store()
-        if view.figure == LOAD:
-            return {**under_load.draw(store.loads, view), "stale": self._run_cache.stale()}
         shown: Told = store.remembered(("view", repr(view)), partial(drawing.draw, self._run_cache, view))
         return {**shown, "stale": self._run_cache.stale()}
 
     def _csv(self, about: Any, _session: str) -> Iterator[Told]:
         view = View.of(about)
         yield from self._ready(view)
-        if view.figure == LOAD:
-            yield {"text": under_load.numbers(self._run_cache.store().loads, view), "name": "mars-lens-load.csv"}
-            return
         picked = drawing.select(self._run_cache, view)
         rows = drawing.listed(picked, picked.points)
         yield {"text": tables.csv(rows), "name": f"mars-lens-{view.figure}.csv"}
@@ -160,8 +155,7 @@ class RequestHandler:
 
     def _ready(self, view: View) -> Iterator[Told]:
         yield from _on_the_way(self._run_cache.opened())
-        if view.figure != LOAD:
-            yield from _on_the_way(self._run_cache.opened(drawing.tasks_of(self._run_cache, view)))
+        yield from _on_the_way(self._run_cache.opened(drawing.tasks_of(self._run_cache, view)))
 
 
 def _on_the_way(sentences: Iterator[str]) -> Iterator[Told]:

@@ -18,7 +18,6 @@ import pandas as pd
 from analysis.figures import POOLED, measure
 from analysis.measured import read_measured
 from analysis.runs import RunStore, open_runs, read_runs
-from analysis.runs.loads import LoadTest, read_loads
 from app.models.sentences import error_sentence
 
 RUNS = Path(__file__).parents[2] / "assets" / "runs"
@@ -31,14 +30,13 @@ Stamp = tuple[tuple[str, int, int], ...]
 class Store:
     """The content of a folder. `problems` has a sentence, without paths, for each run or table that cannot be used.
 
-    `tables` gives the measured table of a family, None if none are stored with the runs; `loads` are load tests.
+    `tables` gives the measured table of a family, None if none are stored with the runs.
     """
 
     stamp: Stamp
     runs: RunStore
     problems: tuple[str, ...]
     tables: Callable[[str], pd.DataFrame] | None = None
-    loads: tuple[LoadTest, ...] = ()
     _answers: dict[Hashable, Any] = field(default_factory=dict)
 
     def remembered(self, key: Hashable, make: Callable[[], Any]) -> Any:
@@ -123,7 +121,7 @@ def stamp_of(folder: Path) -> Stamp:
 
 
 def _read(folder: Path, stamp: Stamp) -> Store:
-    loads, problems = read_loads(folder)
+    problems: list[str] = []
     tables = None
     try:
         tables = read_measured(folder)
@@ -133,7 +131,7 @@ def _read(folder: Path, stamp: Stamp) -> Store:
     if tables is None:
         problems += runs.problems
     told = tuple(map(error_sentence, problems))
-    return Store(stamp=stamp, runs=runs, problems=told, tables=tables, loads=tuple(loads))
+    return Store(stamp=stamp, runs=runs, problems=told, tables=tables)
 
 
 def _measure(work: _Work, task: str) -> pd.DataFrame:

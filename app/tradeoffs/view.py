@@ -13,11 +13,9 @@ from mars.schema import Strict, bounds, checked, one_of
 
 PER_SECOND, PER_FORWARD = "tokens_per_second", "tokens_per_forward"
 AXES = {PER_SECOND: "throughput (tok/s)", PER_FORWARD: "tokens per forward"}
-FIGURES = ("frontier", "equal_accuracy", "families", "load")
+FIGURES = ("frontier", "equal_accuracy", "families")
 """The first is shown first."""
-LOAD = FIGURES[-1]
-"""Load tests are not runs."""
-_FORMER_FIGURES = ("efficiency", "acceptance", "ablation", "scores", "caching", "reliability")
+_FORMER_FIGURES = ("efficiency", "acceptance", "ablation", "scores", "caching", "reliability", "load")
 _FORMER_FIELDS = ("chosen", "published", "more")
 """Of links and scripts from before: these are ignored, and the first figure takes the place of those that are gone."""
 
@@ -30,7 +28,7 @@ POINTS = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View(Strict):
-    """A view. `runs` names a set of runs that compare, or a load test; empty for the first.
+    """A view. `runs` names a set of runs that compare; empty for the first.
 
     `batch` is the batch size for throughput.
     """

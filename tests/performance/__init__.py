@@ -1,1 +1,1 @@
-"""Tools that measure the app as a visitor meets it: many visitors at once (`load`), the page in a browser (`page`)."""
+"""Tools that measure the app as a visitor meets it: many clients at once (`soak`), the page in a browser (`page`)."""

@@ -27,13 +27,6 @@ class Asked:
     finish: str | None = None
     retry_after: float = 0.0
 
-    @property
-    def per_token(self) -> float | None:
-        """Seconds per output token after the first; None where there is none."""
-        if self.first is None or self.tokens < 2:
-            return None
-        return (self.seconds - self.first) / (self.tokens - 1)
-
 
 async def ask(client: httpx.AsyncClient, body: dict[str, Any], *, leave_after: int | None = None) -> Asked:
     """Stream an answer; with `leave_after`, go after so many events."""

@@ -7,7 +7,6 @@ import re
 import shlex
 import shutil
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,6 @@ from analysis.commands import reproduce
 from analysis.questions import FIGURES
 from analysis.runs import open_runs, read_runs
 from analysis.runs.files import remove_runs
-from analysis.runs.loads import read_loads, write_load
 from analysis.studies import STUDIES, in_order, study_of
 
 ROOT = Path(__file__).parents[3]
@@ -83,20 +81,6 @@ def test_what_has_to_be_there_first_comes_first(capsys: pytest.CaptureFixture[st
     assert sweep == "python -m analysis sweep analysis/plans/speculative.toml --runs 'some where'"
     assert real.startswith("python -m analysis spec-bench ")
     assert claims == "python -m analysis claims --runs 'some where' --out 'some where/claims.md'"
-
-
-def test_again_removes_load_tests_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    theirs = replace(read_loads(RUNS)[0][0], command=STUDIES["load"].line())
-    ours = replace(theirs, hardware="this machine")
-    other = replace(ours, command="python -m tests.performance.arrivals --checkpoint elsewhere")
-    for test in (theirs, ours, other):
-        write_load(tmp_path, test)
-    called: list[str] = []
-    monkeypatch.setattr("analysis.commands.reproduce._call", called.append)
-    monkeypatch.setattr("mars.provenance.hardware", lambda device="cpu": "this machine")
-    assert main(["reproduce", "load", "--again", "--runs", str(tmp_path)]) == 0
-    assert called == [STUDIES["load"].line(str(tmp_path))]
-    assert {test.id for test in read_loads(tmp_path)[0]} == {theirs.id, other.id}
 
 
 def test_a_command_runs_in_a_shell_with_python() -> None:

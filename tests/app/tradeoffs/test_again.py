@@ -21,7 +21,7 @@ def test_a_stored_text_is_written_again_alike(
     runner, store = make_runner(), run_cache.store()
     told = list(rewrite(runner, "session", store, run_of("mars", threshold=0.7), "logic", 3))
     assert all(set(each) == {"progress"} for each in told[:-1])
-    run = read(json.dumps(json.loads(told[-1]["run"])["run"]))
+    run = read(told[-1]["run"])
     (lane,) = run.lanes
     assert (lane.key, lane.checkpoint, lane.decoder, lane.settings.threshold) == ("a", "mars", "sliding_window", 0.7)
     assert lane.records[1].rows[0].proposals[0].alternatives

@@ -8,7 +8,7 @@ import pytest
 
 from app.tradeoffs import drawing, together
 from app.tradeoffs.run_cache import RunCache
-from app.tradeoffs.view import AXES, FIGURES, LOAD, PER_FORWARD, PER_SECOND, View
+from app.tradeoffs.view import AXES, FIGURES, PER_FORWARD, PER_SECOND, View
 
 RunOf = Callable[..., str]
 
@@ -21,7 +21,7 @@ def ids(shown: dict[str, Any]) -> set[str]:
     return {each for trace in shown["figure"]["data"] for each in trace.get("customdata") or [] if each}
 
 
-@pytest.mark.parametrize("figure", sorted(set(FIGURES) - {LOAD}))
+@pytest.mark.parametrize("figure", FIGURES)
 def test_every_figure_is_drawn_from_the_runs(run_cache: RunCache, figure: str) -> None:
     shown = draw(run_cache, figure)
     assert shown["empty"] == ""
@@ -85,7 +85,7 @@ def test_answer_and_bars_agree(run_cache: RunCache, against: str, points: float)
 
 
 def test_without_runs_it_says_what_makes_some(tmp_path: Path) -> None:
-    for figure in set(FIGURES) - {LOAD}:
+    for figure in FIGURES:
         shown = draw(RunCache(tmp_path), figure)
         assert shown["empty"].startswith("There are no runs for this figure. This makes some: python -m analysis repro")
 

@@ -15,15 +15,15 @@ def test_a_view_is_read() -> None:
     assert (view.figure, view.against, view.points, view.batch) == ("frontier", "tokens_per_second", 1.0, 4)
 
 
-def test_there_are_four_figures_with_questions() -> None:
-    assert len(FIGURES) == 4
+def test_each_figure_has_a_question_and_an_answer() -> None:
     assert all(QUESTIONS[name].question.endswith("?") for name in FIGURES)
     assert all(figure.reading.endswith(".") for figure in QUESTIONS.values())
 
 
-def test_links_of_before_open_the_first_figure() -> None:
-    """Their filters and published curves are gone, and so are six figures."""
-    link = {**PLAIN, "figure": "caching", "chosen": {"decoder": ["jacobi"]}, "published": "GSM8K", "more": True}
+@pytest.mark.parametrize("figure", ["caching", "load"])
+def test_links_of_before_open_the_first_figure(figure: str) -> None:
+    """Their filters and published curves are gone, and so are these figures."""
+    link = {**PLAIN, "figure": figure, "chosen": {"decoder": ["jacobi"]}, "published": "GSM8K", "more": True}
     assert View.of(link) == View.of(PLAIN)
 
 
