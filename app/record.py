@@ -82,37 +82,28 @@ def _record(options: argparse.Namespace) -> int:
     prompt = problem.prompt if problem else options.prompt
     if not prompt:
         raise ValueError("say what to ask, with --task and --seed or with --prompt")
-    specified = [_Specified(words, options.max_new_tokens) for words in options.lane]
-    lanes = [_write(lane, prompt, options.device, options.takes) for lane in specified]
+    for words in options.lane:  # before anything is loaded
+        _settings(words, options.max_new_tokens)
+    lanes = [_write(words, prompt, options) for words in options.lane]
     for lane in lanes:
         lane.right = problems.is_right(problem, lane.text) if problem else None
     said = {"title": options.title, "note": options.note}
     run = keep(uuid4().hex, prompt, options.max_new_tokens, lanes, problem=problem, **said)
     options.output.write_text(to_json(run) + "\n", encoding="utf-8")
-    for kept in run.lanes:
-        verdict = {True: ", right", False: ", wrong", None: ""}[kept.right]
-        sys.stderr.write(f"{kept.title}: {len(kept.written)} tokens, {len(kept.records)} passes{verdict}\n")
     return 0
 
 
-class _Specified:
-    """One --lane option."""
-
-    def __init__(self, words: Sequence[str], max_new_tokens: int) -> None:
-        if len(words) < 3:
-            raise ValueError(f"--lane needs TITLE CHECKPOINT DECODER, got {' '.join(words)!r}")
-        self.title, self.checkpoint, self.decoder, *settings = words
-        self.key = re.sub(r"[^a-z0-9]+", "-", self.title.lower()).strip("-") or "lane"
-        pairs = [setting.partition("=") for setting in settings]
-        given = {"max_new_tokens": max_new_tokens, "alternatives": MOST_ALTERNATIVES}
-        self.given = {**given, **{name: _value(value) for name, _, value in pairs}}
-        self.settings(None)
-
-    def settings(self, trained_block_size: int | None) -> DecodingSettings:
-        """The settings, with the checkpoint's block size unless another is given."""
-        default = {"block_size": trained_block_size} if trained_block_size else {}
-        found: DecodingSettings = checked(DecodingSettings, {**default, **self.given}, f"--lane {self.title}")
-        return found
+def _settings(words: Sequence[str], max_new_tokens: int, block_size: int | None = None) -> DecodingSettings:
+    """The settings of a --lane, with this block size unless it names one; ValueError for what cannot be."""
+    if len(words) < 3:
+        raise ValueError(f"--lane needs TITLE CHECKPOINT DECODER, got {' '.join(words)!r}")
+    title, _, decoder, *named = words
+    decoders.check_name(decoder, "a lane's decoder")
+    usual = {"max_new_tokens": max_new_tokens, "alternatives": MOST_ALTERNATIVES}
+    usual |= {"block_size": block_size} if block_size else {}
+    given = {name: _value(value) for name, _, value in (setting.partition("=") for setting in named)}
+    found: DecodingSettings = checked(DecodingSettings, {**usual, **given}, f"--lane {title}")
+    return found
 
 
 def _value(text: str) -> Any:
@@ -122,19 +113,20 @@ def _value(text: str) -> Any:
         return text
 
 
-def _write(specified: _Specified, prompt: str, device: str, takes: int) -> Lane:
+def _write(words: Sequence[str], prompt: str, options: argparse.Namespace) -> Lane:
     """The fastest of so many takes."""
-    decoders.check_name(specified.decoder, "a lane's decoder")
     from mars.checkpoint import load_checkpoint  # late: torch takes seconds, and a wrong option is said before
     from mars.decoding import DECODERS
 
-    checkpoint = load_checkpoint(specified.checkpoint, device=device)
-    settings, ids = specified.settings(checkpoint.block_size), checkpoint.encode(prompt)
+    title, source, decoder, *_ = words
+    checkpoint = load_checkpoint(source, device=options.device)
+    settings, ids = _settings(words, options.max_new_tokens, checkpoint.block_size), checkpoint.encode(prompt)
+    key = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-") or "lane"
     found = []
-    for _ in range(max(1, takes)):
-        lane = Lane(specified.key, specified.title, specified.decoder, checkpoint, settings, len(ids))
+    for _ in range(max(1, options.takes)):
+        lane = Lane(key, title, decoder, checkpoint, settings, len(ids))
         control = Control(settings.threshold, settings.score, trace=True)
-        for record in DECODERS[lane.decoder](checkpoint.engine, [ids], settings, control):
+        for record in DECODERS[decoder](checkpoint.engine, [ids], settings, control):
             lane.add(record)
         lane.end()
         found.append(lane)

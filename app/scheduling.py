@@ -91,10 +91,6 @@ class AdmissionQueue:
     """
 
     def __init__(self, places: int = 4, line: int = LINE) -> None:
-        if places < 1:
-            raise ValueError(f"places must be >= 1, got {places}")
-        if line < 0:
-            raise ValueError(f"line must be >= 0, got {line}")
         self.places = places
         self.most_runs = places + line  # those that wait included
         self._changed = threading.Condition()

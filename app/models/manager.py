@@ -33,7 +33,7 @@ class ModelError(ValueError):
 class Models:
     """Checkpoints by name. Loading happens in one background thread, in the order of the requests.
 
-    At most `keep` stay loaded: before another one is loaded, the one that has been idle longest is unloaded, never one
+    At most `KEPT` stay loaded: before another one is loaded, the one that has been idle longest is unloaded, never one
     that is in `pinned` or in use. Where memory is short, more are unloaded. A checkpoint that failed to load is tried
     again on request, since its folder may have been repaired. `told` gives the current step of loading a source.
     """
@@ -43,15 +43,11 @@ class Models:
         sources: Mapping[str, str],
         load: Callable[[str], Checkpoint],
         *,
-        keep: int = KEPT,
         pinned: Collection[str] = (),
         told: Callable[[str], str] = lambda source: "",
     ) -> None:
-        if keep < 2:
-            raise ValueError(f"keep must be >= 2, one checkpoint a lane, got {keep}")
         self._sources = dict(sources)
         self._load = load
-        self._keep = keep
         self._pinned = frozenset(pinned)
         self._told = told
         self._lock = threading.RLock()
@@ -136,7 +132,7 @@ class Models:
     def _load_and_tell(self, name: str) -> Checkpoint:
         self._began[name] = time.monotonic()
         try:
-            self._make_room(self._keep - 1)
+            self._make_room(KEPT - 1)
             checkpoint = self._load_with_room(name)
         except ValueError as error:
             _log.warning("%s cannot be used. %s", name, complete(str(error)))

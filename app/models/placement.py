@@ -1,4 +1,4 @@
-"""Loads each checkpoint on a device that it chooses; they are spread out: with two GPUs each lane has its own."""
+"""Loads each checkpoint, on the GPU with the most free memory where there are several, and warms it up."""
 
 from __future__ import annotations
 
@@ -6,9 +6,6 @@ import gc
 import os
 import sys
 import threading
-import time
-import weakref
-from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -18,10 +15,7 @@ from mars.garbage import gc_frozen
 if TYPE_CHECKING:
     from mars.checkpoint import Checkpoint
 
-WARM_UP_TOKENS = 8
-LEARNING_PROMPT = "What makes a good story?"  # as users ask: lists and counting are easier for masks
-LEARNING_TOKENS = 128  # of exact decoding: enough to try each layout several times
-LEARNING_SECONDS = 8.0  # after which the first passes are enough: a large model learns while it answers
+WARM_UP_PROMPT, WARM_UP_TOKENS = "What makes a good story?", 8
 _one_at_a_time = threading.Lock()
 _whole = threading.Event()
 
@@ -47,18 +41,8 @@ def read_libraries() -> None:
         _whole.set()
 
 
-def choose(devices: Sequence[str], held: Mapping[str, int], free_bytes: Callable[[str], int]) -> str:
-    """The device that holds the fewest checkpoints; among those the one with the most free memory, then the first.
-
-    `free_bytes` is asked only where there is a choice.
-    """
-    fewest = min(held.get(device, 0) for device in devices)
-    emptiest = [device for device in devices if held.get(device, 0) == fewest]
-    return max(emptiest, key=free_bytes) if len(emptiest) > 1 else emptiest[0]
-
-
 class Loader:
-    """Loads a checkpoint on the device that `choose` names, and warms it up; torch is imported only then.
+    """Loads a checkpoint and warms it up; torch is imported only then.
 
     `device` is auto, cpu, cuda, or cuda:N for that one alone; `threads` are the CPU's for one forward pass (None:
     `spare_threads`). `base` and `allow_other_base` are for adapters (mars/checkpoint/checkpoint.py).
@@ -72,7 +56,6 @@ class Loader:
         self._base: dict[str, Any] = {"base": base, "allow_other_base": allow_other_base}
         self._told: dict[str, str] = {}
         self._lock = threading.Lock()
-        self._engines: weakref.WeakKeyDictionary[object, str] = weakref.WeakKeyDictionary()
 
     def __call__(self, source: str) -> Checkpoint:
         """The checkpoint of this source; CheckpointError with one sentence if it cannot be loaded."""
@@ -86,13 +69,13 @@ class Loader:
             return remote.connect(source)
         with self._lock:
             torch.set_num_threads(self._threads or spare_threads(torch.get_num_threads()))
-            device = choose(devices(self._device), self.held(), _free_bytes)
+            found = devices(self._device)
+            device = max(found, key=_free_bytes) if len(found) > 1 else found[0]
             try:
                 tell = partial(self._tell, source)
                 checkpoint = load_checkpoint(source, device=device, progress=tell, **self._base)
             finally:
                 self._told.pop(source, None)
-            self._engines[checkpoint.engine] = device
         with on(device):
             _warm_up(checkpoint)
         return checkpoint
@@ -103,11 +86,6 @@ class Loader:
 
     def _tell(self, source: str, sentence: str, share: float) -> None:
         self._told[source] = f"{sentence}, {int(share * 20) * 5} %" if share < 1 else ""
-
-    def held(self) -> dict[str, int]:
-        """The number of loaded checkpoints on each device."""
-        places = list(self._engines.values())
-        return {device: places.count(device) for device in places}
 
 
 def spare_threads(usual: int) -> int:
@@ -158,22 +136,15 @@ def _free_bytes(device: str) -> int:
 
 
 def _warm_up(checkpoint: Checkpoint) -> None:
-    """Decode a little, so that no lane has the slow first calls and exact decoding knows how long its passes take."""
+    """Decode a little, so that no lane has the slow first calls."""
     from mars.config import DecodingSettings
     from mars.decoders import BASELINE, EXACT, USUAL
     from mars.decoding import DECODERS
     from mars.engine.workers import computed
 
-    block_size = max(2, checkpoint.usual_block_size)
-    tokens = {BASELINE: WARM_UP_TOKENS}
-    if checkpoint.supports_masks:
-        tokens |= {USUAL: WARM_UP_TOKENS, EXACT: LEARNING_TOKENS}
-    prompt = checkpoint.encode(LEARNING_PROMPT)
-    for name, most in tokens.items():
-        fits = min(most, checkpoint.engine.context_length - len(prompt))
-        settings = DecodingSettings(block_size=block_size, max_new_tokens=max(fits, 1))
-        records = DECODERS[name](checkpoint.engine, [prompt], settings)
-        began = time.monotonic()
-        for number, _ in enumerate(computed(checkpoint.engine.device, records)):
-            if number >= WARM_UP_TOKENS and time.monotonic() - began > LEARNING_SECONDS:
-                break
+    prompt = checkpoint.encode(WARM_UP_PROMPT)
+    room = max(1, min(WARM_UP_TOKENS, checkpoint.engine.context_length - len(prompt)))
+    settings = DecodingSettings(block_size=max(2, checkpoint.usual_block_size), max_new_tokens=room)
+    for name in (BASELINE, USUAL, EXACT) if checkpoint.supports_masks else (BASELINE,):
+        for _ in computed(checkpoint.engine.device, DECODERS[name](checkpoint.engine, [prompt], settings)):
+            pass

@@ -91,10 +91,3 @@ def test_without_a_line_there_are_places_only() -> None:
     assert queue.most_runs == 2
     with pytest.raises(BusyError):
         queue.join()
-    with pytest.raises(ValueError, match="line must be >= 0, got -1"):
-        AdmissionQueue(line=-1)
-
-
-def test_no_places_is_an_error() -> None:
-    with pytest.raises(ValueError, match="places must be >= 1, got 0"):
-        AdmissionQueue(places=0)
