@@ -42,7 +42,7 @@ def build(
     the person about that choice. `write_page` makes a page of one run.
     """
     with gr.Blocks(title="MARS Lens", analytics_enabled=False, fill_width=True) as page:
-        masthead = drawn("masthead", _MASTHEAD, elem_id="masthead")
+        masthead = drawn("masthead", _MASTHEAD, elem_id="masthead", codes="code.svg")
         kept = step.keeper()
         with gr.Tabs(elem_id="tabs", overflow_behavior="wrap") as tabs:
             with gr.Tab("Compare", id="compare", elem_id="tab-compare"):

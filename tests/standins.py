@@ -197,10 +197,12 @@ def run_lane(rows: Rows, *, key: str = "a", decoder: str = "sliding_window", sto
 
 def steps() -> dict[str, Message]:
     """The lanes of tests/browser/step.test.mjs."""
+    twice: Rows = [("decode", 0.9, 2, (1, 0.95, 0.5, 0.99)), ("decode", 0.9, 1, (1, 0.2))]
     prompt: Rows = [("prefill", None, 0, ())]
     filling: Rows = [("denoise", 0.5, 0, (0.1, 0.9)), ("denoise", 0.5, 2, (0.1, 0.3))]
     by_entropy: dict[str, Any] = {"score": "entropy", "threshold": 0.5}
     return {
+        "threshold": run_lane([*prompt, *twice]),
         "entropy": run_lane([("decode", 0.5, 2, (0.1, 0.4, 0.9))], **by_entropy),
         "filling": run_lane(filling, decoder="block_diffusion", **by_entropy),
         "refused": run_lane([("decode", 0.9, 1, (1, 0.5, 0.99))]),

@@ -110,6 +110,7 @@ def _page(
     tabs = next(child for child in blocks.children if isinstance(child, gr.Tabs))
     props = {part.props["drawn"]: {**part.props, "value": part.value} for part in _drawn(blocks)}
     props["masthead"]["tabs"] = [name for name in props["masthead"]["tabs"] if name not in without]
+    props["masthead"]["codes"] = None  # the server draws them
     props["step"]["shipped"] = step.offers(runs)
     props["tradeoffs"]["plotly"] = "plotly.js"
     given = {

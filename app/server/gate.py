@@ -43,7 +43,7 @@ _RUN = r"/runs/[0-9a-f]{32}"
 _ROUTES = [
     (frozenset(methods.split()), re.compile(path))
     for methods, path in (
-        ("GET HEAD", r"/|/config/?|/healthz|/theme\.css|/robots\.txt|/favicon\.ico|/manifest\.json|/logout"),
+        ("GET HEAD", r"/|/config/?|/healthz|/code\.svg|/theme\.css|/robots\.txt|/favicon\.ico|/manifest\.json|/logout"),
         ("GET HEAD", r"/(assets|static|svelte)/[!-~]{1,200}"),
         ("GET", rf"{_RUN}/events"),
         ("POST", rf"{_RUN}/leave"),

@@ -2,6 +2,8 @@
 
 `/healthz`, for monitoring: the state of the app and the names of its checkpoints.
 
+`/code.svg?link=LINK`: a QR code of a link, for the room that looks at a projector.
+
 `/runs/RUN/events`: the lines of a live run as server-sent events, from any line on. The data of an event are the lines
 that came at once; its id is the number of all lines up to and including these. A browser that lost its connection sends
 the last id and gets the lines after it; `?after=N` does the same. Only the page that started a run knows its identity.
@@ -11,8 +13,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from importlib.metadata import PackageNotFoundError, version
+from io import BytesIO
 from typing import Any
 
+import segno
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
@@ -23,6 +27,8 @@ from app.compare.event_stream import EventStream
 from app.compare.runner import Runner
 
 RETRY_MILLISECONDS = 1000
+LONGEST_LINK = 600
+"""Characters; a code of more has too many modules to be read across a room."""
 _LONGEST_NUMBER = 9
 _HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}  # nginx would hold the events back
 
@@ -47,9 +53,18 @@ def routes(runner: Runner) -> list[Route]:
         runner.event_streams.leave(request.path_params["identity"])
         return Response(status_code=204)
 
+    async def answer_code(request: Request) -> Response:
+        link = request.query_params.get("link", "")
+        if not 0 < len(link) <= LONGEST_LINK:
+            return Response(status_code=422)
+        drawn = BytesIO()
+        segno.make(link, error="l", micro=False).save(drawn, "svg", light="#fff", xmldecl=False, omitsize=True)
+        return Response(drawn.getvalue(), media_type="image/svg+xml")
+
     first_run = bundle.route(f"/{recorded.RECORDED}", recorded.lines, kept="public, max-age=86400", kind="text/plain")
     return [
         Route("/healthz", answer_health, methods=["GET", "HEAD"]),
+        Route("/code.svg", answer_code, methods=["GET", "HEAD"]),
         Route("/runs/{identity}/events", answer_events, methods=["GET"]),
         Route("/runs/{identity}/leave", answer_leave, methods=["POST"]),
         *bundle.routes(),

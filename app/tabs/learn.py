@@ -9,6 +9,7 @@ from typing import Any
 import gradio as gr
 
 from app.runs.run import Run, RunLane, read
+from app.runs.what_if import Steps, what_if
 from app.tabs.parts import drawn
 from mars.decoders import BASELINE, EXACT, USUAL
 from mars.records import ForwardPass, Source
@@ -72,7 +73,8 @@ class Material(StrictDict):
     """All data of the pages.
 
     `ar`, `mars` and `exact` are lanes of the real model. `small` and `sweep`, from the lowest threshold up, are lanes
-    of the small model, whose answers can be checked. It answers `prompt`; Compare can ask it `problem` again.
+    of the small model, whose answers can be checked. It answers `prompt`; Compare can ask it `problem` again. `tried`
+    says for each pass of `small` what other thresholds would have accepted.
     """
 
     prompt: str
@@ -81,6 +83,7 @@ class Material(StrictDict):
     mars: LessonLane
     exact: LessonLane
     small: LessonLane
+    tried: list[Steps]
     sweep: list[LessonLane]
     passTimes: PassTimes
 
@@ -106,6 +109,7 @@ def material() -> str:
         "mars": _lane(lanes[USUAL]),
         "exact": _lane(lanes[EXACT]),
         "small": _lane(small.lanes[0]),
+        "tried": _tried(small.lanes[0]),
         "sweep": sorted(
             (_lane(lane) for name in SWEEP for lane in _run(name).lanes), key=lambda lane: lane["threshold"] or 0.0
         ),
@@ -129,6 +133,11 @@ def pass_times(measured: dict[str, Any]) -> PassTimes:
 
 def _run(name: str) -> Run:
     return read((FOLDER / name).read_bytes())
+
+
+def _tried(lane: RunLane) -> list[Steps]:
+    steps = zip(lane.records, what_if(lane)["passes"], strict=True)
+    return [found for record, found in steps if record.rows[0].proposals]
 
 
 def _lane(lane: RunLane) -> LessonLane:

@@ -11,6 +11,7 @@ import pytest
 
 from app.compare import problems
 from tests.app.driving import run, said, selected, wait_said
+from tests.app.test_axe import MODES, change, complaints
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -207,3 +208,19 @@ def test_a_link_is_copied_and_survives_reloads(served: Any, visit: Visit) -> Non
     assert len(tab.input_value(".lens-link-field")) < 500
     tab.reload()
     prompt_is(tab, long)
+
+
+def test_a_projector_shows_the_code_of_the_link(served: Any, visit: Visit) -> None:
+    tab = visit(served.url + "?tau=0.8")
+    tab.click(".lens-link")
+    assert tab.locator(".lens-code").is_hidden()
+    for mode in ("projector", "dark projector"):
+        change(tab, "projector" if "dark" in mode else "light", mode)
+        tab.wait_for_function("() => document.querySelector('.lens-code img').naturalWidth > 0")
+        assert complaints(tab, MODES[mode]) == []
+    drawn = tab.request.get(str(tab.get_attribute(".lens-code img", "src"))).text()
+    assert drawn.count("M4 4.5h7") == 1, "the corner of a code, behind four modules of white"
+    assert drawn == tab.request.get(served.url + "code.svg?" + urlencode({"link": tab.url})).text()
+    tab.click(".lens-code")
+    assert tab.locator(".lens-code").is_hidden()
+    assert tab.request.get(served.url + "code.svg?link=" + "x" * 601).status == 422

@@ -112,13 +112,24 @@ def test_bands_and_counters_are_those_of_records(finished: tuple[Page, list[Any]
     assert ratios == [pytest.approx(other / ar, abs=0.0056) for other in others]
 
 
-def test_ghosts_are_those_of_records(finished: tuple[Page, list[Any]]) -> None:
+def test_ghosts_and_shares_are_those_of_records(finished: tuple[Page, list[Any]]) -> None:
     tab, lanes = finished
     lane = next(lane for lane in lanes if lane.key == "b")
     rows = [record.rows[0] for record in lane.records if record.phase == "decode"]
     drawn = "group => group.nextElementSibling?.querySelectorAll('.lens-ghost').length ?? 0"
     groups = tab.locator("[data-lane=b] .lens-pass").all()
     assert [group.evaluate(drawn) for group in groups] == [len(row.proposals) - row.accepted for row in rows]
+    widest = max(len(row.proposals) for row in rows)
+    offered = [sum(len(row.proposals) > place for row in rows) for place in range(widest)]
+    shares = [sum(row.accepted > place for row in rows) / count for place, count in enumerate(offered)]
+    words = [
+        f"{place + 1}: {100 * share:.0f} % of {count}"
+        for place, (share, count) in enumerate(zip(shares, offered, strict=True))
+    ]
+    tab.wait_for_function(
+        "words => document.querySelector('[data-lane=b] .lens-counter-places .lens-spoken').textContent === words",
+        arg=", ".join(words),
+    )
 
 
 def test_verdicts_and_first_differences_are_marked(finished: tuple[Page, list[Any]]) -> None:

@@ -173,12 +173,32 @@ def test_a_card_has_the_alternatives_and_the_reason(shipped: Page) -> None:
     assert tab.locator(".step-card").is_hidden()
 
 
+def test_another_threshold_recolours_the_pass(shipped: Page) -> None:
+    tab = shipped
+    show(tab, "2-threshold-too-low", "mars-0-6")
+    lane = read((REPLAYS / "2-threshold-too-low.json").read_bytes()).lanes[1]
+    rows = [(n, record.rows[0]) for n, record in enumerate(lane.records) if record.phase == "decode"]
+    index, row = next((n, row) for n, row in rows if any(p.score < 0.95 for p in row.proposals[1 : row.accepted]))
+    tab.fill(".step-player input[type=range]", str(index))
+    tab.fill(".step-what-if-panel input", "0.95")
+    kept = next(place for place in range(1, row.accepted) if row.proposals[place].score < 0.95)
+    fates = [column["fate"] for column in tab.evaluate(COLUMNS)][: row.accepted]
+    assert fates == ["accepted kept would"] * kept + ["lost kept"] * (row.accepted - kept)
+    now = sum(row.accepted for _, row in rows) / len(rows)
+    assert f"tokens per forward instead of {now:.2f}. This counts the recorded scores alone" in tab.inner_text(
+        ".step-what-if-notice"
+    )
+    tab.click(".step-what-if-panel button")
+    assert {column["fate"] for column in tab.evaluate(COLUMNS)} <= {"accepted kept", "refused", "behind"}
+
+
 def test_exact_decoding_shows_drafts_and_the_tree(shipped: Page) -> None:
     tab = shipped
     show(tab, "3-exact", "mars-exact-quadratic")
     tab.keyboard.press("ArrowRight")
     assert tab.inner_text(".step-facts").startswith("64 positions computed")
     assert tab.inner_text(".step-caption").startswith("A tree: the last token and 7 drafts are causal")
+    assert tab.inner_text(".step-what-if-panel").startswith("No threshold: a draft is kept only if")
     assert tab.locator(".step-read.draft").count() >= 1
     tab.locator(".step-column").last.hover()
     assert "sees the prefix (" in tab.inner_text(".step-caption")

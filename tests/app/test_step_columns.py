@@ -25,7 +25,7 @@ PROMPT = [5, 9, 4, 30, 17]
 ANSWER = [11, 12, 13, 14, 15, 16, 17, 18, 19, 20, STOP]
 
 DRAWN = """({ columnsOf, seenBy, SteppedLane }, lane) => {
-    const stepped = new SteppedLane(lane);
+    const stepped = new SteppedLane(lane, { none: "", highest: 100, passes: [] });
     return stepped.passes.map((pass) => {
         const shape = columnsOf(pass.row);
         const { columns } = shape;

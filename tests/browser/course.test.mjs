@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import test from "node:test";
-import { acceptedAt, PAGES } from "../../app/browser/learn/pages.js";
+import { PAGES } from "../../app/browser/learn/pages.js";
 import { visible } from "../../app/browser/learn/parts.js";
 
 test("six pages, each with a name of its own, a text and a task", () => {
@@ -15,11 +15,6 @@ test("a page asks one question, and can be read aloud in a minute", () => {
     assert.match(question, /^[^?]+\?$/);
     assert.ok(text.join(" ").split(/\s+/).length <= 130, question);
   }
-});
-
-test("a threshold accepts the first proposal and those that reach it, up to the end", () => {
-  const pass = (...scores) => ({ proposals: scores.map((score, place) => ["x", score, "mask", place === 4]) });
-  assert.deepEqual([1, 0.96, 0.9, 0.5].map((threshold) => acceptedAt(pass(0.1, 0.95, 0.5, 0.99, 0.9, 1), threshold)), [1, 1, 2, 5]);
 });
 
 test("nothing in a word is invisible", () => {

@@ -3,6 +3,9 @@
 import { make, put } from "../shared/dom.js";
 import { decimals } from "../shared/tokens.js";
 
+const MOST_BARS = 8;
+const FEWEST_BARS = 4;
+
 // key, label, explanation, value of {counts, milliseconds}
 const COUNTERS = [
   ["tokens", "tokens", "Tokens accepted so far, the end of the turn included.", ({ counts }) => counts.tokens],
@@ -15,8 +18,12 @@ export class Counters {
   constructor() {
     this.list = make("dl", "lens-counters");
     this.values = COUNTERS.map(([key, label, meaning, read]) => [this.cell(key, label, meaning), read]);
-    this.cost = make("p", "lens-cost");
-    this.root = put(make("div"), this.cost, this.list);
+    this.places = make("div", "lens-places", "", { "aria-hidden": true });
+    this.spoken = make("span", "lens-spoken", "none yet");
+    const meaning = "Of the tokens proposed at place 1, 2, 3 … of a pass, the share that was accepted.";
+    put(this.cell("places", "acceptance", meaning), this.places, this.spoken);
+    this.cost = new CostBar();
+    this.root = put(make("div", "lens-strip"), this.cost.root, this.list);
   }
 
   cell(key, label, meaning) {
@@ -32,9 +39,47 @@ export class Counters {
     }
   }
 
-  // Whether passes pay, beside AR's, which take `base` milliseconds; nothing where one of the figures is 0.
-  compare(gain, milliseconds, base) {
-    this.cost.textContent = gain && milliseconds && base ? costWords(gain, milliseconds, base) : "";
+  // Acceptance by place in the pass: a bar each, and the same in words.
+  draw(positions) {
+    const words = inWords(positions);
+    if (words === this.words) return;
+    this.words = this.spoken.textContent = this.places.title = words;
+    const bars = Array.from({ length: Math.max(FEWEST_BARS, Math.min(MOST_BARS, positions.length)) }, (_, place) => {
+      const bar = make("span", "lens-place", "", { "data-at": place + 1 });
+      bar.style.setProperty("--share", share(positions[place]).toFixed(3));
+      return bar;
+    });
+    this.places.replaceChildren(...bars);
+  }
+}
+
+function share({ accepted, offered } = { accepted: 0, offered: 1 }) {
+  return accepted / offered;
+}
+
+export function inWords(positions) {
+  const said = positions.slice(0, MOST_BARS).map((position, place) => `${place + 1}: ${decimals(100 * share(position), 0)} % of ${position.offered}`);
+  return said.join(", ") || "none yet";
+}
+
+// Whether the passes of a lane pay: the tokens that one gains, and the number of AR's passes that it takes as long as.
+class CostBar {
+  constructor() {
+    this.said = make("p", "lens-cost-said");
+    this.bar = make("div", "lens-cost-bar", "", { "aria-hidden": true });
+    this.root = put(make("div", "lens-cost"), this.bar, this.said);
+    this.root.hidden = true;
+  }
+
+  show(gain, milliseconds, base) {
+    this.root.hidden = !(gain && milliseconds && base);
+    if (this.root.hidden) return;
+    const cost = milliseconds / base;
+    const top = 1.25 * Math.max(gain, cost);
+    this.bar.style.setProperty("--gain", (gain / top).toFixed(3));
+    this.bar.style.setProperty("--cost", (cost / top).toFixed(3));
+    this.bar.classList.toggle("pays", gain >= cost);
+    this.said.textContent = costWords(gain, milliseconds, base);
   }
 }
 

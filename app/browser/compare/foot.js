@@ -35,6 +35,8 @@ export class Replay {
     this.timer = null;
     this.over = false;
     this.play = button("lens-tool lens-play", "Play", () => (this.timer ? this.pause() : this.begin()));
+    this.real = button("lens-tool lens-real", "Real time", () => this.begin(true));
+    this.real.title = "Play it at the speed at which the models wrote";
     this.range = make("input", "lens-time", "", { "aria-label": "Model time of this run" });
     Object.assign(this.range, { type: "range", min: 0, max: STEPS, step: 1, value: STEPS });
     this.range.title = "Each tick is one pass, and its width is its time. The line before the first tick is the reading of the prompt.";
@@ -47,12 +49,13 @@ export class Replay {
     this.names = make("div", "lens-chart-names");
     this.clock = make("output", "lens-clock lens-note");
     const track = put(make("div", "lens-track"), this.chart, this.range);
-    this.root = put(make("div", "lens-replay"), this.play, this.names, track, this.clock);
+    this.root = put(make("div", "lens-replay"), put(make("div", "lens-row lens-replay-buttons"), this.play, this.real), this.names, track, this.clock);
   }
 
   open({ list, recorded }) {
     this.pause();
     this.counted = recorded; // the clock of the lanes counts passes, not seconds
+    this.real.hidden = recorded;
     this.views = list;
     this.total = this.at = 0;
     this.drawn = null;
@@ -67,7 +70,7 @@ export class Replay {
   // Note whether the run is over, so that it can be played.
   ended(over) {
     this.over = over && this.views.some(({ passes }) => passes.length);
-    for (const control of [this.play, this.range]) control.disabled = !this.over;
+    for (const control of [this.play, this.real, this.range]) control.disabled = !this.over;
     if (this.over) this.draw();
   }
 
@@ -113,13 +116,13 @@ export class Replay {
   }
 
   // From the start, or on from where it was paused.
-  begin() {
+  begin(real = false) {
     this.pause();
     if (!this.over) return;
     this.draw();
     const slowest = this.views.reduce((most, view) => (view.passes.length > most.passes.length ? view : most));
-    const speed = slowest.clock / slowest.passes.length / PASS;
-    const from = this.at < this.total ? this.at : 0;
+    const speed = real ? 1 : slowest.clock / slowest.passes.length / PASS;
+    const from = this.at < this.total && !real ? this.at : 0;
     const began = performance.now();
     this.play.textContent = "Pause";
     this.timer = setInterval(() => {

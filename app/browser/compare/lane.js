@@ -19,6 +19,7 @@ export class LaneView {
     this.tokens = [];
     this.passes = []; // {nodes, number, tokens so far, seconds, at}
     this.sources = []; // of the tokens that passes gained beyond their first
+    this.positions = []; // of a pass: {offered, accepted}, in how many passes
     this.masks = 0; // that its passes have spent
     this.gone = null; // how many passes a replay shows; all of them with null
     this.threshold = undefined;
@@ -109,6 +110,11 @@ export class LaneView {
       this.waiting.append(nodes[1]);
     }
     this.sources.push(...message.tokens.slice(1).map(([, , source]) => source));
+    for (let place = 0; place < message.window; place++) {
+      const position = (this.positions[place] ??= { offered: 0, accepted: 0 });
+      position.offered += 1;
+      position.accepted += place < message.tokens.length;
+    }
     const { number, seconds = 0, at = 0, masks = 0 } = message;
     this.masks += masks;
     this.passes.push({ nodes, number, seconds, at, tokens: this.tokens.length });
@@ -151,7 +157,8 @@ export class LaneView {
   draw(base) {
     const { shared, tokensPerForward } = this.now;
     const beside = base !== this && base.lane.family === "ar" && !this.alone;
-    this.counters.compare(tokensPerForward, this.milliseconds(), beside ? base.milliseconds() : 0);
+    this.counters.draw(this.positions);
+    this.counters.cost.show(tokensPerForward, this.milliseconds(), beside ? base.milliseconds() : 0);
     this.note.textContent = `${this.spent}${this.alone ? ` ${OTHER_MODEL}` : ""}${shared ? SHARED : ""}`;
     if (this.recorded) this.head(decimals(tokensPerForward, 2), "tokens / pass");
     else if (!this.said) this.ratio(null, base.lane.title, base === this);

@@ -1,6 +1,7 @@
 // The pages of the course: what each says, what it asks of the reader, and what it lets the reader do.
 
 import { make, put, status } from "../shared/dom.js";
+import { acceptedAt } from "../shared/reasons.js";
 import { plural } from "../shared/tokens.js";
 import { button, proposals, slider, walk, written } from "./parts.js";
 
@@ -72,12 +73,6 @@ const windowPage = {
 
 const THRESHOLDS = [...Array(96).keys()].map((step) => (step + 5) / 100);
 
-// How many proposals this threshold accepts: the first always, then those that reach it, up to the end of the turn.
-export function acceptedAt({ proposals }, threshold) {
-  const refused = proposals.findIndex(([, score], place) => place > 0 && (score < threshold || proposals[place - 1][3]));
-  return refused < 0 ? proposals.length : refused;
-}
-
 const thresholdPage = {
   id: "threshold",
   title: "The threshold",
@@ -90,7 +85,7 @@ const thresholdPage = {
       "whose answers can be checked.)",
   ],
   task: "For one pass, find a τ that accepts exactly three tokens, and one that accepts at least three more.",
-  build(stage, { small }, done) {
+  build(stage, { small, tried }, done) {
     const window_ = make("div");
     const told = make("p", "lens-learn-told");
     let number = 0;
@@ -98,7 +93,7 @@ const thresholdPage = {
     let reached = new Set();
     const draw = () => {
       const pass = small.passes[number];
-      const count = acceptedAt(pass, threshold);
+      const count = acceptedAt(tried[number], threshold);
       reached.add(count);
       window_.replaceChildren(proposals(pass, { accepted: count, threshold }));
       told.textContent = `${count} of ${pass.proposals.length} accepted.`;
@@ -110,9 +105,9 @@ const thresholdPage = {
       draw();
     });
     // Begin at a pass in which there is something to choose.
-    const counts = (pass) => new Set(THRESHOLDS.map((value) => acceptedAt(pass, value)));
-    const spread = (pass) => counts(pass).has(3) && Math.max(...counts(pass)) >= 6;
-    const begin = Math.max(0, small.passes.findIndex(spread));
+    const counts = (steps) => new Set(THRESHOLDS.map((value) => acceptedAt(steps, value)));
+    const spread = (steps) => counts(steps).has(3) && Math.max(...counts(steps)) >= 6;
+    const begin = Math.max(0, tried.findIndex(spread));
     const show = (to) => {
       number = to;
       reached = new Set();
@@ -168,7 +163,7 @@ const widthPage = {
       "memory once, however many columns use it. So eight columns cost less than eight passes of one column. But they " +
       "do not cost the same as one; how much more depends on the machine.",
     "A wider pass pays only if it gains more than it costs: one that takes 1.5 times as long as AR's must gain more " +
-      "than 1.5 tokens on average. Compare says so under each text.",
+      "than 1.5 tokens on average. Compare marks that point under each text.",
   ],
   task: "Find the widest pass that takes less than twice as long as a pass of one column.",
   build(stage, { passTimes }, done) {

@@ -1,7 +1,7 @@
 // Above the tabs: how the page looks, the keys, and the link to the view.
 
 import { openAddress } from "./address.js";
-import { announce, button, keep, keptValue, make, put, status } from "./dom.js";
+import { announce, button, keep, keptValue, make, ours, put, status } from "./dom.js";
 import { keeper } from "./keeper.js";
 import { Shortcuts } from "./shortcuts.js";
 
@@ -47,18 +47,23 @@ class Modes {
   }
 }
 
-// "Copy link". Where a page may not reach the clipboard, as over plain http, the link is shown selected.
+// "Copy link". Where a page may not reach the clipboard, as over plain http, the link is shown selected. On a projector
+// its QR code is shown too: a picture that the server draws at the address `codes`, if there is one.
 
 const MOST_SHOWN = 40; // characters of a value in a sentence
 const SAID_FOR = 6_000; // milliseconds
 
 class LinkButton {
-  constructor(opener, place, address) {
-    this.address = address;
+  constructor(opener, place, address, codes) {
+    Object.assign(this, { address, codes });
     this.said = make("span", "lens-link-said", "", { role: "status" });
     this.field = make("input", "lens-link-field", "", { "aria-label": "Link to this view" });
     Object.assign(this.field, { type: "text", readOnly: true, hidden: true });
-    put(place, put(make("div", "lens-link-row"), this.said), this.field);
+    this.image = make("img", "", "", { alt: "QR code of this link", loading: "lazy" }); // none is asked for unseen
+    this.code = put(button("lens-code", "", () => (this.code.hidden = true), { title: "Hide" }), this.image);
+    this.code.hidden = true;
+    this.image.addEventListener("error", () => (this.code.hidden = true));
+    put(place, put(make("div", "lens-link-row"), this.said, this.code), this.field);
     opener.addEventListener("click", () => this.copy());
   }
 
@@ -80,6 +85,8 @@ class LinkButton {
   async give(link, more) {
     const copied = await navigator.clipboard?.writeText(link).then(() => true, () => false) ?? false;
     this.field.hidden = copied;
+    this.code.hidden = !this.codes;
+    if (this.codes) this.image.src = ours(`${this.codes}?${new URLSearchParams({ link })}`);
     this.say(`${copied ? "Link copied" : "Copy this link yourself"}${more}`, copied);
     if (copied) return;
     this.field.value = link;
@@ -122,7 +129,7 @@ export function mountMasthead({ element, props, watch, submit }) {
   new Shortcuts(bar.querySelector(".lens-keys"), notes);
   const refusals = new Refusals(notes);
   const address = openAddress(props.tabs, (pairs) => refusals.show(new Map([...refusals.pairs, ...pairs])), () => submit());
-  new LinkButton(bar.querySelector(".lens-link"), notes, address);
+  new LinkButton(bar.querySelector(".lens-link"), notes, address, props.codes);
   const hear = () => {
     if (!props.value) return;
     address.settings.hear(JSON.parse(props.value));

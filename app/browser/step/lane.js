@@ -1,15 +1,16 @@
-// One lane of a run, ready to be stepped through: its passes with their numbers, their outcomes in words, and the columns
-// that each of them read.
+// One lane of a run, ready to be stepped through: its passes with their numbers, their outcomes in words, the columns
+// that each of them read, and the tokens that another threshold would have accepted.
 
 import { decoderOf, familyOf, isCounted, isSurerWhenLower } from "../shared/decoders.js";
-import { isRefused, sentenceOf } from "../shared/reasons.js";
+import { acceptedAt, isRefused, sentenceOf } from "../shared/reasons.js";
 import { decimals, plural, visiblePiece } from "../shared/tokens.js";
 
 const NAMES = { prefill: "Prompt", commit: "Cache", draft: "Draft" };
 
 export class SteppedLane {
-  constructor(lane) {
-    this.lane = lane;
+  // `whatIf` says what other thresholds would have accepted: `WhatIf` of app/runs/what_if.py.
+  constructor(lane, whatIf) {
+    Object.assign(this, { lane, whatIf });
     let number = 0;
     let written = 0;
     this.passes = lane.records.map((record, index) => {
@@ -22,6 +23,7 @@ export class SteppedLane {
     this.count = number;
     this.family = familyOf(lane);
     this.diffuses = decoderOf(lane.decoder).needs === "diffusion";
+    this.byThreshold = whatIf.none === "";
     const scores = this.passes.flatMap((pass) => pass.row.proposals.map((proposal) => proposal.score));
     // Bars are drawn from 0 to this: probabilities and margins end at 1, entropies where they end.
     this.top = isSurerWhenLower(lane.settings.score) ? scores.reduce((most, score) => Math.max(most, score), 0.5) : 1;
@@ -80,6 +82,23 @@ export class SteppedLane {
     const filled = masks.filter((reason) => reason !== "open").length;
     const said = `${filled} of ${plural(masks.length, "mask")} filled`;
     return accepted ? `${said}: the block is full, ${tokens} accepted.` : `${said}; ${waiting}`;
+  }
+
+  // The number of tokens that the pass at this index would have accepted at `threshold`.
+  wouldAccept(index, threshold) {
+    return acceptedAt(this.whatIf.passes[index], threshold);
+  }
+
+  // Over the whole lane: tokens that the same passes would have accepted, tokens that they did accept, and the passes.
+  wouldHave(threshold) {
+    const found = { then: 0, now: 0, passes: this.count, changed: 0 };
+    for (const { index, row } of this.passes.filter(({ counted }) => counted)) {
+      const accepted = this.wouldAccept(index, threshold);
+      found.then += accepted;
+      found.now += row.accepted;
+      found.changed += accepted !== row.accepted;
+    }
+    return found;
   }
 
   // Why a proposal was accepted or not.

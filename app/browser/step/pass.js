@@ -6,7 +6,7 @@ import { cut, plural, thresholdName } from "../shared/tokens.js";
 import { seenBy } from "./lane.js";
 
 const READ = { real: "token", draft: "draft", mask: "mask", noise: "random", none: "no draft" };
-const SIGNS = { accepted: "✓", refused: "×", behind: "·", waits: "→" };
+const SIGNS = { gained: "+", lost: "−", accepted: "✓", refused: "×", behind: "·", waits: "→" };
 const WORDS = { real: "token", draft: "draft", mask: "mask", noise: "random token", none: "missing draft" };
 const UNKNOWN = "An earlier version recorded this run, without attention masks and reasons.";
 const DRAWN = 200; // more columns than this have no lines between them
@@ -22,9 +22,10 @@ export class WindowView {
     for (const name of ["mouseleave", "focusout"]) this.root.addEventListener(name, () => onPick(null, false));
   }
 
-  show(lane, pass, shape) {
+  // `what` is the threshold to try and what it would have accepted, null to show what happened.
+  show(lane, pass, shape, what) {
     const focused = this.root.contains(document.activeElement) ? document.activeElement.closest(".step-column") : null;
-    Object.assign(this, { lane, pass, shape });
+    Object.assign(this, { lane, pass, shape, what });
     const root = shape.columns.findIndex((column) => column.proposal === 0);
     const shown = root < 0 ? [] : this.path(root);
     this.root.style.setProperty("--columns", shown.length);
@@ -73,15 +74,19 @@ export class WindowView {
     const attributes = { role: "listitem", "data-column": column.index, ...(proposal && { "data-place": place }) };
     const node = make("div", `step-column ${fate}${column.parted ? " parted" : ""}`, "", attributes);
     if (proposal && place < this.pass.row.accepted) node.classList.add("kept");
+    if (this.what && proposal && place < this.what.accepted) node.classList.add("would");
     const said = proposal ? this.said(proposal, place, fate) : make("span", "step-said", column.kind === "none" ? "no drafts yet" : "not used");
     put(node, this.score(proposal, place), said, this.read(column));
     return put(node, make("span", "step-place", column.depth === 0 ? "last" : `+${column.depth}`));
   }
 
+  // The fate of a proposal, or the one it would have had.
   fate(place) {
     const { accepted } = this.pass.row;
     if (this.lane.keeps(this.pass, place)) return "waits";
     if (this.pass.record.phase === "denoise" && !accepted) return "behind";
+    if (this.what && place < this.what.accepted && place >= accepted) return "gained";
+    if (this.what && place >= this.what.accepted && place < accepted) return "lost";
     return place < accepted ? "accepted" : this.lane.refuses(this.pass, place) ? "refused" : "behind";
   }
 
@@ -94,6 +99,7 @@ export class WindowView {
     };
     line("bar", proposal.score);
     if (this.pass.row.threshold !== null) line("tau", this.pass.row.threshold);
+    if (place > 0 && this.what) line("what-if", this.what.threshold);
     return put(node, make("span", "step-value", cut(proposal.score, 3)));
   }
 

@@ -1,6 +1,8 @@
 // Moves through the passes: a bar for each, a native range over them, buttons, keys, and playing.
 
 import { button, make, put, shape } from "../shared/dom.js";
+import { HUNDREDTHS } from "../shared/reasons.js";
+import { decimals } from "../shared/tokens.js";
 
 const A_PASS = 1000; // milliseconds
 const MOVES = { ArrowLeft: -1, ArrowRight: 1, Home: -Infinity, End: Infinity };
@@ -28,20 +30,26 @@ export class Player {
     this.lane = lane;
     this.index = 0;
     this.range.max = lane.passes.length - 1;
-    this.draw();
+    this.draw(null);
     this.go(index);
   }
 
-  // A bar for each pass, as high as the tokens that it accepted.
-  draw() {
+  // A bar for each pass: as high as the tokens that it accepted, and an outline of what `threshold` would have.
+  draw(threshold) {
     const { passes } = this.lane;
-    const tallest = passes.reduce((most, { row }) => Math.max(most, row.accepted), 1);
+    const height = ({ row }) => (this.lane.byThreshold ? row.proposals.length : row.accepted);
+    const tallest = passes.reduce((most, pass) => Math.max(most, height(pass)), 1);
     this.bars.setAttribute("viewBox", `0 0 ${passes.length} ${tallest}`);
     const bars = passes.map(({ row, counted, index }) => {
       const high = counted ? row.accepted : 0.15;
       return shape("rect", { class: "step-tick", x: index + 0.12, y: tallest - high, width: 0.76, height: high });
     });
-    this.bars.replaceChildren(...bars);
+    const marks = passes.map(({ index }) => {
+      const high = threshold === null ? 0 : this.lane.wouldAccept(index, threshold);
+      return shape("path", { class: "step-what-if-tick", d: high ? `M${index} ${tallest - high}h1` : "" });
+    });
+    this.bars.replaceChildren(...bars, ...marks);
+    this.bars.children[this.index]?.classList.add("here");
   }
 
   go(index) {
@@ -97,5 +105,47 @@ export class Player {
     else return false;
     event.preventDefault();
     return true;
+  }
+}
+
+// "What if τ were …": a slider that recolours what each pass would have accepted, as Python has counted it.
+export class WhatIf {
+  constructor(onTry) {
+    this.onTry = onTry;
+    this.threshold = null;
+    this.root = make("div", "step-what-if-panel");
+    this.label = put(make("label", "lens-row step-what-if-label"), make("span", "", "What if τ were"));
+    this.range = make("input", "step-range", "", { type: "range" });
+    this.reading = make("output", "step-what-if-reading");
+    this.range.addEventListener("input", () => this.set(Number(this.range.value)));
+    this.back = button("lens-tool step-button", "As recorded", () => this.set(null));
+    this.notice = make("p", "step-what-if-notice lens-note");
+    put(this.label, this.range);
+    put(this.root, this.label, this.reading, this.back, this.notice);
+  }
+
+  open(lane) {
+    this.lane = lane;
+    Object.assign(this.range, { min: 0, max: lane.whatIf.highest / HUNDREDTHS, step: 1 / HUNDREDTHS });
+    for (const node of [this.label, this.reading]) node.hidden = !lane.byThreshold;
+    this.start = lane.passes.find(({ row, counted }) => counted && row.threshold !== null)?.row.threshold ?? 1;
+    this.set(null);
+  }
+
+  set(threshold) {
+    this.threshold = threshold;
+    this.range.value = threshold ?? this.start;
+    this.back.hidden = threshold === null;
+    this.reading.textContent = decimals(threshold ?? this.start, 2);
+    this.notice.textContent = this.sentence();
+    this.onTry(threshold);
+  }
+
+  sentence() {
+    if (!this.lane.byThreshold) return this.lane.whatIf.none;
+    if (this.threshold === null) return "Move the slider to see which proposals it would have accepted.";
+    const { then, now, passes, changed } = this.lane.wouldHave(this.threshold);
+    const rate = (tokens) => decimals(tokens / passes, 2);
+    return `${changed} of ${passes} passes would differ: ${rate(then)} tokens per forward instead of ${rate(now)}. This counts the recorded scores alone: after the first difference a real run would read other tokens and go on differently.`;
   }
 }

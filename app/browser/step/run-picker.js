@@ -50,20 +50,20 @@ class RunPicker {
 
   async pick(value, place = {}) {
     this.coming = true;
-    const run = await this.fetch(value);
+    const opened = await this.fetch(value);
     this.coming = false;
-    if (run) this.show(value, run, place);
+    if (opened) this.show(value, opened, place);
   }
 
   fetch(value) {
     return value.startsWith("shipped:") ? this.read("shipped", value.slice(8)) : keeper.open(value);
   }
 
-  show(value, run, place = {}) {
+  show(value, opened, place = {}) {
     this.notice.textContent = "";
-    this.shown = { value, run };
+    this.shown = { value, run: opened.run };
     this.list();
-    this.onOpen(run, place);
+    this.onOpen(opened, place);
   }
 
   // The answer of Python, or null after saying why there is none.
@@ -90,16 +90,16 @@ class RunPicker {
       this.notice.textContent = `This file is too large: ${megabytes(file.size)}. The limit is ${megabytes(this.largest)}.`;
       return;
     }
-    const run = await this.check(await file.text());
+    const opened = await this.check(await file.text());
     this.file.value = "";
-    if (run) this.show(run.id, run);
+    if (opened) this.show(opened.run.id, opened);
   }
 
   // A run has come; it takes the stage unless somebody is looking at another one.
-  receive(run) {
+  receive(opened) {
     const watched = this.root.offsetParent !== null && this.shown;
     if (keeper.wish) this.fulfil();
-    else if (!watched && !this.coming) this.show(run.id, run);
+    else if (!watched && !this.coming) this.show(opened.run.id, opened);
     else this.list();
   }
 
@@ -107,11 +107,11 @@ class RunPicker {
   fulfil() {
     const { wish } = keeper;
     const shipped = wish && isShipped(this, wish.run);
-    const run = wish && !shipped && keeper.open(wish.run);
-    if (!run && !shipped) return;
+    const opened = wish && !shipped && keeper.open(wish.run);
+    if (!opened && !shipped) return;
     keeper.wish = null;
     if (shipped) this.pick(`shipped:${wish.run}`, wish);
-    else this.show(wish.run, run, wish);
+    else this.show(wish.run, opened, wish);
   }
 
   // At first: what was asked for, else the newest run of this page, else the one from before the page was loaded.
@@ -198,10 +198,10 @@ export function mountStep({ element, props, watch, submit }) {
   const view = new StepView(viewRoot);
   const questions = new Questions(submit);
   const looked = () => ({ lane: view.lane.lane.key, number: view.pass.number });
-  const picker = new RunPicker(pickerRoot, { questions, looked, ...props }, (run, where) => {
+  const picker = new RunPicker(pickerRoot, { questions, looked, ...props }, (opened, where) => {
     viewRoot.hidden = false;
-    place.dataset.run = run.id;
-    view.open(run, where);
+    place.dataset.run = opened.run.id;
+    view.open(opened, where);
   });
   hearValue({ props, watch }, (answer) => questions.hear(answer));
   document.addEventListener("lens:run", (event) => picker.receive(event.detail));

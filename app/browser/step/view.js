@@ -5,7 +5,8 @@ import { button, make, put, status } from "../shared/dom.js";
 import { bandNode, decimals, givenNode, letterWords, plural, proposedBy, sureness, thresholdName, tokenNode } from "../shared/tokens.js";
 import { columnsOf, SteppedLane } from "./lane.js";
 import { MatrixView, ProposalCard, WindowView } from "./pass.js";
-import { Player } from "./player.js";
+import { Player, WhatIf } from "./player.js";
+import { TreeView } from "./tree.js";
 
 const ROOMY = 9; // proposals of a pass for which there is room beside the matrix
 
@@ -22,8 +23,10 @@ export class StepView {
     this.status = status("step-status");
     this.window = new WindowView((node, stays) => this.pick(node, stays));
     this.matrix = new MatrixView();
+    this.tree = new TreeView();
+    this.whatIf = new WhatIf((threshold) => this.retry(threshold));
     const head = put(make("div", "lens-row step-head"), this.title, this.facts);
-    const left = put(make("div", "lens-stack step-left"), head, this.window.root);
+    const left = put(make("div", "lens-stack step-left"), head, this.window.root, this.tree.root, this.whatIf.root);
     const stage = put(make("div", "step-stage"), left, this.matrix.root);
     this.panel = put(make("section", "step-panel"), this.passage.root, this.passage.signs, this.player.root, stage);
     this.note = make("p", "step-note");
@@ -32,9 +35,9 @@ export class StepView {
     document.addEventListener("keydown", (event) => this.key(event));
   }
 
-  // Show a run at the wished lane and the pass with that number.
-  open(run, { lane = null, number = null } = {}) {
-    this.run = run;
+  // Show a run, opened as the keeper opens it, at the wished lane and the pass with that number.
+  open({ run, what_if: whatIf }, { lane = null, number = null } = {}) {
+    Object.assign(this, { run, tables: whatIf });
     this.note.textContent = run.note ?? "";
     this.lanes.replaceChildren(...run.lanes.map((each) => this.tab(each)));
     this.choose(lane ?? usualLane(run).key, number);
@@ -52,7 +55,7 @@ export class StepView {
 
   choose(key, number = null) {
     const found = this.run.lanes.find((each) => each.key === key) ?? this.run.lanes[0];
-    this.lane = new SteppedLane(found);
+    this.lane = new SteppedLane(found, this.tables[found.key]);
     this.ask(found);
     for (const node of this.lanes.children) node.setAttribute("aria-pressed", String(node.dataset.lane === found.key));
     const wide = found.records.some((record) => record.rows[0].proposals.length > ROOMY);
@@ -60,6 +63,7 @@ export class StepView {
     this.passage.open(this.lane, this.run.question.answer_prefix);
     const first = this.lane.passes.find(({ counted }) => counted)?.index ?? 0;
     this.player.open(this.lane, number ? this.lane.find(number) : first);
+    this.whatIf.open(this.lane);
   }
 
   // The question, behind the turns of this lane that it follows up.
@@ -85,10 +89,23 @@ export class StepView {
     this.facts.textContent = facts.filter(Boolean).join(" · ");
     this.card.close();
     this.passage.show(index);
-    this.window.show(this.lane, this.pass, this.shape);
+    this.draw();
     this.matrix.show(this.shape);
+    this.tree.show(this.lane, this.shape);
     if (!this.player.playing) this.status.textContent = `${this.lane.name(this.pass)}: ${outcome}`;
     this.root.dispatchEvent(new Event("step:moved"));
+  }
+
+  draw() {
+    const { threshold } = this.whatIf;
+    const tried = threshold !== null && this.pass.counted && this.pass.row.threshold !== null;
+    const accepted = tried ? this.lane.wouldAccept(this.pass.index, threshold) : 0;
+    this.window.show(this.lane, this.pass, this.shape, tried ? { threshold, accepted } : null);
+  }
+
+  retry(threshold) {
+    this.player.draw(threshold);
+    this.draw();
   }
 
   // A card opened by a tap or by the keyboard stays until another takes its place; one opened by hovering goes.

@@ -44,7 +44,7 @@ def test_cost_of_a_pass_stands_beside_ar(mount: Mount, play: Any) -> None:
     start(tab, play, "ab")
     slow = [{**play.passed("b", number, [play.token("x")]), "seconds": 0.6, "at": 0.6 * number} for number in (1, 2)]
     play.feed(tab, *(play.passed("a", number, [play.token("x")]) for number in (1, 2)), *slow)
-    said = tab.locator("[data-lane=b] .lens-cost")
+    said = tab.locator("[data-lane=b] .lens-cost-said")
     said.wait_for()
     assert said.inner_text().startswith("A pass takes 600 ms, AR's 500 ms. It must write more than 1.20")
     assert said.inner_text().endswith("so it is slower.")
@@ -57,6 +57,17 @@ def test_copied_tokens_are_called_copied(mount: Mount, play: Any) -> None:
     tokens = [play.token("x"), play.token("y", 0.9, "copy")]
     play.feed(tab, play.passed("c", 1, tokens, phase="verify", decoder="self_speculative"))
     tab.wait_for_selector("[data-lane=c] .lens-lane-note:has-text('1 copied from the text or a frequent phrase')")
+
+
+def test_acceptance_by_place_is_bars_and_words(mount: Mount, play: Any) -> None:
+    tab = mount()
+    start(tab, play, "b")
+    tokens = [play.token("x"), play.token("y", source="mask")]
+    play.feed(tab, play.passed("b", 1, tokens), play.passed("b", 2, tokens[:1], play.ghosts))
+    words = "1: 100 % of 2, 2: 50 % of 2, 3: 0 % of 1"
+    tab.locator(".lens-counter-places .lens-spoken", has_text=words).wait_for(state="attached")
+    shares = tab.locator(".lens-place").evaluate_all("all => all.map(each => each.style.getPropertyValue('--share'))")
+    assert [float(share) for share in shares] == [1, 0.5, 0, 0]
 
 
 def test_a_lane_with_another_model_has_no_ratio(mount: Mount, play: Any) -> None:
@@ -115,7 +126,7 @@ def test_three_lanes_stand_side_by_side(mount: Mount, play: Any, width: int, lar
     words, ghosts = [play.token(" word")] * 3, [play.token("x", 0.5, "mask")]
     for number in range(1, 60):
         play.feed(tab, *(play.passed(key, number, words, ghosts, threshold=0.9) for key in "abc"))
-    tab.wait_for_selector("[data-lane=b] .lens-cost")
+    tab.wait_for_selector("[data-lane=b] .lens-cost-said")
     assert tab.evaluate("document.documentElement.scrollWidth") <= width
     boxes = [tab.locator(f"[data-lane={key}]").bounding_box() for key in "abc"]
     assert len({box["y"] for box in boxes if box}) == 1
@@ -165,7 +176,7 @@ def test_a_finished_run_plays_again_and_nothing_moves(mount: Mount, play: Any) -
     play.sample(tab)
     play_button, time = tab.locator(".lens-play"), tab.locator(".lens-time")
     assert play_button.is_disabled()
-    tab.wait_for_selector("[data-lane=b] .lens-cost")  # the foot follows the text by a frame
+    tab.wait_for_selector("[data-lane=b] .lens-cost-said")  # the foot follows the text by a frame
     before = tab.evaluate(PLACES)
     play.finish(tab, "a", "b")
     assert tab.evaluate(PLACES) == before
