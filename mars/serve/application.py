@@ -25,7 +25,7 @@ from mars.serve import Limits
 from mars.serve.async_service import AsyncService, Served
 from mars.serve.guard import Callers, Keys
 from mars.serve.metrics import Metrics
-from mars.serve.routes import LoadedModels, build
+from mars.serve.routes import build
 
 NAME = "mars"
 STEADY_SECONDS = 600.0
@@ -69,7 +69,7 @@ def application(options: argparse.Namespace, keys: Keys | None = None) -> tuple[
     metrics.watch(served.name, lambda: service.running, lambda: service.waiting)
     metrics.watch_threshold(served.name, lambda: policy.threshold)
     callers = Callers(keys=keys, hosts={options.host, *options.allowed_host}, origins=options.allow_origin)
-    return build(LoadedModels({served.name: served}), limits, callers, metrics), limits
+    return build(served, limits, callers, metrics), limits
 
 
 def check(options: argparse.Namespace) -> None:
@@ -115,8 +115,7 @@ class Replica:
 
     def check_health(self) -> None:
         """Ray calls this now and then, and replaces a replica that raises."""
-        models = self._app.state.catalogue
-        if not all(models.get(name).service.alive for name in models.names):
+        if not self._app.state.served.service.alive:
             raise RuntimeError("this replica makes no more passes")
 
 

@@ -1,4 +1,4 @@
-"""The decoding service for an event loop: one thread per model makes the passes and hands each request its records."""
+"""The decoding service for an event loop: one thread makes the passes and hands each request its records."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -27,9 +26,6 @@ if TYPE_CHECKING:
 
 LONGEST_WAIT_SECONDS = 60
 _log = logging.getLogger(__name__)
-
-Turn = Callable[[], AbstractContextManager[object]]
-"""A context for each pass, which locks the device if others use it too."""
 
 
 class AsyncStream:
@@ -85,7 +81,6 @@ class AsyncService:
         places: int = PLACES,
         queue: int = QUEUE,
         context: int | None = None,
-        turn: Turn = nullcontext,
         policy: Policy | None = None,
     ) -> None:
         self.context = min(checkpoint.engine.context_length, context or LONGEST)
@@ -93,7 +88,6 @@ class AsyncService:
         self._most = places + queue
         self._service = Service(checkpoint.engine, places, self.context + LOOKAHEAD, beside=True, policy=policy)
         self._metrics = metrics
-        self._turn = turn
         self._changed = threading.Condition()
         self._requests: list[AsyncStream] = []
         self._thread: threading.Thread | None = None
@@ -175,8 +169,7 @@ class AsyncService:
                     self._changed.wait_for(lambda: self._requests or self._closed)
                 if not self._requests:
                     return
-                with self._turn():
-                    record = self._service.advance()
+                record = self._service.advance()
                 if record is not None:
                     self._metrics.passed(record, self._service.layouts)
                 self._hand_out()

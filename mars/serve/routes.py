@@ -9,7 +9,7 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from fastapi import FastAPI
 from pydantic import ValidationError
@@ -25,7 +25,7 @@ from mars.schema import as_json, shown
 from mars.serve import Limits, conformance, remote
 from mars.serve.answers import Bodies, EventStream, Piece, Writer
 from mars.serve.async_service import AsyncStream, Served
-from mars.serve.conformance import IGNORED_HEADER, Route
+from mars.serve.conformance import IGNORED_HEADER
 from mars.serve.guard import FAILED, LEFT, ApiError, Callers, Guard, until_gone
 from mars.serve.metrics import CONTENT_TYPE, Metrics
 from mars.serve.schema import UNIONS, ChatRequest, CompletionRequest, Request, StreamOptions
@@ -44,42 +44,6 @@ _log = logging.getLogger(__name__)
 Body = TypeVar("Body", bound=Request)
 
 
-class Catalogue(Protocol):
-    """The models that are served."""
-
-    @property
-    def names(self) -> Sequence[str]:
-        """The names that requests can give; a request without a name gets the first."""
-
-    def get(self, name: str) -> Served:
-        """The loaded model; this may take long, so it is called in a thread of its own.
-
-        Raises:
-            ValueError: it cannot be had now, with the reason.
-        """
-
-    def close(self) -> None:
-        """End what runs."""
-
-
-@dataclass(frozen=True, slots=True)
-class LoadedModels:
-    """A catalogue of models that are loaded; `close` ends the threads that make passes."""
-
-    models: Mapping[str, Served]
-
-    @property
-    def names(self) -> Sequence[str]:
-        return list(self.models)
-
-    def get(self, name: str) -> Served:
-        return self.models[name]
-
-    def close(self) -> None:
-        for served in self.models.values():
-            served.service.close()
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningRequest:
     """A running request: how it is decoded, and what its answer is built from."""
@@ -93,13 +57,13 @@ class RunningRequest:
     began: float
 
 
-def build(catalogue: Catalogue, limits: Limits, callers: Callers, metrics: Metrics) -> FastAPI:
+def build(served: Served, limits: Limits, callers: Callers, metrics: Metrics) -> FastAPI:
     """The application: all of `PATHS`, guarded."""
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         yield
-        await run_in_threadpool(catalogue.close)
+        await run_in_threadpool(served.service.close)
 
     def answered(path: str, status: int) -> None:
         """Count an answer by its route; all addresses that do not exist count as one, and so do those of models."""
@@ -107,7 +71,7 @@ def build(catalogue: Catalogue, limits: Limits, callers: Callers, metrics: Metri
         metrics.requests.labels(known if known in PATHS else "other", str(status)).inc()
 
     app = FastAPI(title="MARS", openapi_url=None, lifespan=lifespan, redirect_slashes=False)
-    app.state.catalogue = catalogue
+    app.state.served = served
     app.add_middleware(Guard, limits=limits, callers=callers, answered=answered)
     if callers.origins:  # before the guard, so that a browser is answered before it sends a key, and reads errors
         methods, exposed = ["GET", "POST"], [IGNORED_HEADER, "retry-after"]
@@ -120,7 +84,7 @@ def build(catalogue: Catalogue, limits: Limits, callers: Callers, metrics: Metri
             allow_private_network=True,
         )
     app.add_exception_handler(HTTPException, _refusal)
-    endpoint = Endpoint(catalogue, limits, metrics)
+    endpoint = Endpoint(served, limits, metrics)
     app.add_api_route("/v1/models", endpoint.models, methods=_READ)
     app.add_api_route(MODEL, endpoint.model, methods=_READ)
     app.add_api_route(remote.PATH, endpoint.description, methods=_READ)
@@ -134,36 +98,33 @@ def build(catalogue: Catalogue, limits: Limits, callers: Callers, metrics: Metri
 class Endpoint:
     """The functions behind the addresses."""
 
-    def __init__(self, catalogue: Catalogue, limits: Limits, metrics: Metrics) -> None:
-        self._catalogue = catalogue
+    def __init__(self, served: Served, limits: Limits, metrics: Metrics) -> None:
+        self._served = served
         self._limits = limits
         self._metrics = metrics
         self._created = int(time.time())
 
     async def models(self) -> Response:
-        """All models."""
-        cards = [await self._card(name) for name in self._catalogue.names]
-        return JSONResponse({"object": "list", "data": cards})
+        """All models: there is one."""
+        return JSONResponse({"object": "list", "data": [self._card]})
 
     async def model(self, name: str) -> Response:
-        """One of them."""
-        return JSONResponse(await self._card(self._known(name)))
+        """The one, by its name."""
+        self._check(name)
+        return JSONResponse(self._card)
 
     async def description(self) -> Response:
-        """The facts of the first model, for pages whose lanes use it (mars/serve/remote.py)."""
-        name = self._catalogue.names[0]
-        served = await self._served(name)
+        """The facts of the model, for pages whose lanes use it (mars/serve/remote.py)."""
+        served = self._served
         found = remote.Description.of(served.checkpoint, served.service.context, served.decoders)
-        return Response(as_json(replace(found, name=name)), media_type="application/json")
+        return Response(as_json(replace(found, name=served.name)), media_type="application/json")
 
     async def health(self) -> Response:
-        """Whether requests can be answered: 503 once the passes of a model have ended."""
-        found = [await self._served(name) for name in self._catalogue.names]
-        well = all(served.service.alive for served in found)
-        waiting = sum(served.service.waiting for served in found)
-        running = sum(served.service.running for served in found)
-        body = {"status": "ok" if well else "failing", "running": running, "waiting": waiting}
-        return JSONResponse(body, status_code=200 if well else 503)
+        """Whether requests can be answered: 503 once the passes have ended."""
+        service = self._served.service
+        status = "ok" if service.alive else "failing"
+        body = {"status": status, "running": service.running, "waiting": service.waiting}
+        return JSONResponse(body, status_code=200 if service.alive else 503)
 
     async def metrics(self) -> Response:
         """For Prometheus."""
@@ -171,32 +132,32 @@ class Endpoint:
 
     async def chat(self, request: HttpRequest) -> Response:
         """Turns in, the next turn out."""
-        params, ignored = await _read(request, ChatRequest, "chat")
-        served = await self._ready(params)
+        params, ignored = await _read(request, ChatRequest)
+        self._admit(params)
         turns = [message.turn() for message in params.messages]
         said = "\n".join(turn["content"] for turn in turns)
-        prompt = await self._encoded("messages", served, said, lambda: served.checkpoint.encode_chat(turns))
-        return await self._answer(request, params, served, prompt, ignored)
+        prompt = await self._encoded("messages", said, lambda: self._served.checkpoint.encode_chat(turns))
+        return await self._answer(request, params, prompt, ignored)
 
     async def completions(self, request: HttpRequest) -> Response:
         """A text in, its continuation out."""
-        params, ignored = await _read(request, CompletionRequest, "completions")
-        served = await self._ready(params)
+        params, ignored = await _read(request, CompletionRequest)
+        self._admit(params)
         try:
             single = params.single
         except ValueError as error:
             raise ApiError(400, str(error), param="prompt") from None
         if isinstance(single, str):
-            encode = served.checkpoint.encode_beginning
-            prompt = await self._encoded("prompt", served, single, lambda: encode(single))
+            encode = self._served.checkpoint.encode_beginning
+            prompt = await self._encoded("prompt", single, lambda: encode(single))
         else:
             prompt = single
-        return await self._answer(request, params, served, prompt, ignored)
+        return await self._answer(request, params, prompt, ignored)
 
     async def _answer(
-        self, request: HttpRequest, params: Request, served: Served, prompt: list[int], ignored: Sequence[str]
+        self, request: HttpRequest, params: Request, prompt: list[int], ignored: Sequence[str]
     ) -> Response:
-        running = self._submit(params, served, prompt, ignored, request.state.began)
+        running = self._submit(params, prompt, ignored, request.state.began)
         if params.stream:
             stream = running.bodies.stream(self.pieces(running), params.stream_options or StreamOptions())
             return EventStream(stream, running.headers, self._limits.send_seconds, running.records.close)
@@ -216,11 +177,10 @@ class Endpoint:
             running.records.close()
         return JSONResponse(running.bodies.whole(whole, running.writer.tally), headers=dict(running.headers))
 
-    def _submit(
-        self, params: Request, served: Served, prompt: list[int], ignored: Sequence[str], began: float
-    ) -> RunningRequest:
+    def _submit(self, params: Request, prompt: list[int], ignored: Sequence[str], began: float) -> RunningRequest:
         """Start decoding; every error is raised before an answer begins."""
-        length = self._length(served, params, len(prompt))
+        served = self._served
+        length = self._length(params, len(prompt))
         named = [name for name in ("decoder", *_OWN) if params.names(name)]
         try:
             info = served.info(params.decoder, free=not named)
@@ -233,13 +193,12 @@ class Endpoint:
             raise ApiError(400, str(error)) from None
         unread = [name for name in named if name != "decoder" and name not in info.settings]
         names = [*ignored, *params.idle, *unread]
-        chat = isinstance(params, ChatRequest)
-        logprobs = params.alternatives is not None
+        form = {"chat": isinstance(params, ChatRequest), "logprobs": params.alternatives is not None}
         return RunningRequest(
             info=info,
             records=records,
             writer=Writer(served.checkpoint, params.stops, params.alternatives),
-            bodies=Bodies(served.name, len(prompt), chat=chat, logprobs=logprobs, records=bool(params.records)),
+            bodies=Bodies(served.name, len(prompt), records=bool(params.records), **form),
             prompt_tokens=len(prompt),
             headers={IGNORED_HEADER: ", ".join(names)} if names else {},
             began=began,
@@ -273,62 +232,54 @@ class Endpoint:
             if writer.finish is None:
                 self._metrics.left.inc()
 
-    async def _ready(self, params: Request) -> Served:
-        """The model of a request, if there is room in its queue."""
-        served = await self._served(self._known(self._catalogue.names[0] if params.model is None else params.model))
-        served.service.check_room()
-        return served
+    def _admit(self, params: Request) -> None:
+        """Raise ApiError unless it is this model that is asked, and there is room in its queue."""
+        if params.model is not None:
+            self._check(params.model)
+        self._served.service.check_room()
 
-    def _known(self, name: str) -> str:
-        if name not in self._catalogue.names:
-            names = ", ".join(self._catalogue.names)
-            raise ApiError(
-                404, f"the model {name[:64]!r} is not served here: use {names}", param="model", code="model_not_found"
-            )
-        return name
+    def _check(self, name: str) -> None:
+        if name != self._served.name:
+            says = f"the model {name[:64]!r} is not served here: use {self._served.name}"
+            raise ApiError(404, says, param="model", code="model_not_found")
 
-    async def _served(self, name: str) -> Served:
-        try:
-            return await run_in_threadpool(self._catalogue.get, name)
-        except ValueError as error:
-            raise ApiError(503, str(error), param="model", headers={"retry-after": "10"}) from None
-
-    async def _card(self, name: str) -> dict[str, Any]:
-        """A model, and what it can be asked for."""
-        served = await self._served(name)
+    @property
+    def _card(self) -> dict[str, Any]:
+        """The model, and what it can be asked for."""
         return {
-            "id": name,
+            "id": self._served.name,
             "object": "model",
             "created": self._created,
             "owned_by": "mars",
-            "max_model_len": served.service.context,
-            "decoders": served.decoders,
+            "max_model_len": self._served.service.context,
+            "decoders": self._served.decoders,
         }
 
-    async def _encoded(self, param: str, served: Served, text: str, encode: Callable[[], list[int]]) -> list[int]:
+    async def _encoded(self, param: str, text: str, encode: Callable[[], list[int]]) -> list[int]:
         """Token ids of a prompt that came as `param` and holds `text`, in a thread: long ones take a while."""
         try:
-            prompt = await run_in_threadpool(self._encode, served, text, encode)
+            prompt = await run_in_threadpool(self._encode, text, encode)
         except ValueError as error:
             raise ApiError(400, str(error), param=param) from None
         if not prompt:
             raise ApiError(400, "the prompt has no tokens", param=param)
         return prompt
 
-    def _encode(self, served: Served, text: str, encode: Callable[[], list[int]]) -> list[int]:
+    def _encode(self, text: str, encode: Callable[[], list[int]]) -> list[int]:
         """What `encode` gives, unless the beginning of the text has more tokens than the context already."""
-        context = served.service.context
+        context = self._served.service.context
         size = _CHARACTERS * context
         while size < len(text):
-            if len(served.checkpoint.encode_text(text[:size])) > context + 1:
+            if len(self._served.checkpoint.encode_text(text[:size])) > context + 1:
                 says = f"the prompt has more tokens than the context of {context}: shorten it"
                 raise ApiError(400, says, code="context_length_exceeded")
             size *= 2
         return encode()
 
-    def _length(self, served: Served, params: Request, prompt_tokens: int) -> int:
+    def _length(self, params: Request, prompt_tokens: int) -> int:
         """The most tokens that the answer may have."""
-        room, most = served.service.context - prompt_tokens, self._limits.new_tokens
+        context, most = self._served.service.context, self._limits.new_tokens
+        room = context - prompt_tokens
         if params.length is not None and params.length > most:
             name = params.length_name
             raise ApiError(400, f"{name} must be at most {most}, got {params.length}", param=name)
@@ -336,8 +287,8 @@ class Endpoint:
             raise ApiError(
                 400,
                 f"the prompt has {prompt_tokens} tokens and the answer up to {params.length or 1}, but the context has "
-                f"{served.service.context}: shorten the prompt or lower {params.length_name}",
-                param=params.length_name if prompt_tokens < served.service.context else None,
+                f"{context}: shorten the prompt or lower {params.length_name}",
+                param=params.length_name if prompt_tokens < context else None,
                 code="context_length_exceeded",
             )
         return params.length or min(room, params.default_length or most, most)
@@ -366,13 +317,13 @@ def _settings(params: Request, served: Served, length: int, *, adapts: bool) -> 
     )
 
 
-async def _read(request: HttpRequest, kind: type[Body], route: Route) -> tuple[Body, tuple[str, ...]]:
+async def _read(request: HttpRequest, kind: type[Body]) -> tuple[Body, tuple[str, ...]]:
     """The request, checked, and the names of its parameters that have no effect."""
     request.state.began = time.monotonic()
-    return await run_in_threadpool(_check, await request.body(), kind, route)
+    return await run_in_threadpool(_check, await request.body(), kind)
 
 
-def _check(body: bytes, kind: type[Body], route: Route) -> tuple[Body, tuple[str, ...]]:
+def _check(body: bytes, kind: type[Body]) -> tuple[Body, tuple[str, ...]]:
     if body.count(b"[") + body.count(b"{") > _MOST_LISTS:
         raise ApiError(413, f"the body has more than {_MOST_LISTS:,} lists and objects", code="too_large")
     try:
@@ -383,7 +334,7 @@ def _check(body: bytes, kind: type[Body], route: Route) -> tuple[Body, tuple[str
         raise ApiError(400, "the body must be a JSON object")
     try:
         params = kind.model_validate(data)
-        return params, conformance.ignored(route, params.unread.items())
+        return params, conformance.ignored(params.unread.items())
     except ValidationError as error:
         name, sentence = _sentence(error)
         raise ApiError(400, sentence, param=name) from None

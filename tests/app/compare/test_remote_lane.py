@@ -25,7 +25,7 @@ from mars.serve import Limits, remote
 from mars.serve.async_service import AsyncService, Served
 from mars.serve.guard import Callers
 from mars.serve.metrics import Metrics
-from mars.serve.routes import LoadedModels, build
+from mars.serve.routes import build
 
 if TYPE_CHECKING:
     from mars.checkpoint import Checkpoint
@@ -44,9 +44,7 @@ def here() -> Checkpoint:
 def client(here: Checkpoint) -> Iterator[TestClient]:
     metrics = Metrics()
     service = AsyncService(here, metrics)
-    app = build(
-        LoadedModels({"there": Served(name="there", checkpoint=here, service=service)}), Limits(), Callers(), metrics
-    )
+    app = build(Served(name="there", checkpoint=here, service=service), Limits(), Callers(), metrics)
     with TestClient(app) as asking:
         yield asking
 

@@ -9,7 +9,6 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,7 @@ from mars.serve.__main__ import bind
 from mars.serve.async_service import AsyncService, Served
 from mars.serve.guard import Callers, Keys, protocol
 from mars.serve.metrics import Metrics
-from mars.serve.routes import LoadedModels, build
+from mars.serve.routes import build
 
 ASSETS = Path(__file__).parents[3] / "assets"
 CHECKPOINT = ASSETS / "checkpoints" / "mars-b8"
@@ -41,12 +40,15 @@ class Steps:
         self.held = False
         self.made = 0
 
-    @contextmanager
-    def turn(self) -> Iterator[None]:
-        if self.held:
-            self._free.acquire(timeout=30)
-        yield
-        self.made += 1
+    def each(self, advance: Callable[[], Any]) -> Callable[[], Any]:
+        def advanced() -> Any:
+            if self.held:
+                self._free.acquire(timeout=30)
+            record = advance()
+            self.made += 1
+            return record
+
+        return advanced
 
     def let(self, passes: int) -> None:
         self._free.release(passes)
@@ -111,11 +113,12 @@ def serve(checkpoint: Checkpoint) -> Iterator[Callable[..., Running]]:
         **options: Any,
     ) -> Running:
         metrics, steps = Metrics(), Steps()
-        service = AsyncService(checkpoint, metrics, turn=steps.turn, **options)
+        service = AsyncService(checkpoint, metrics, **options)
+        service._service.advance = steps.each(service._service.advance)  # type: ignore[method-assign]
         served = Served(name=checkpoint.name, checkpoint=checkpoint, service=service, loose=loose)
         metrics.watch(served.name, lambda: service.running, lambda: service.waiting)
         asking = Callers(keys=Keys(keys) if keys else None, **(callers or {}))
-        app = build(LoadedModels({served.name: served}), limits, asking, metrics)
+        app = build(served, limits, asking, metrics)
         config = uvicorn.Config(app, http=protocol(limits), ws="none", log_level="error", access_log=False)
         server, listening = uvicorn.Server(config), bind("127.0.0.1", 0)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)

@@ -109,7 +109,7 @@ def test_without_further_passes_requests_are_refused(
     serve: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, stream: bool
 ) -> None:
     server = serve(places=1, queue=0)
-    monkeypatch.setattr(server.service, "_turn", sys.exit)
+    monkeypatch.setattr(server.service._service, "advance", sys.exit)
     body = {**CHAT, "stream": stream, "max_tokens": 3}
     assert "server_error" in server.post(json=body).text
     server.until(lambda: not server.service.alive)
