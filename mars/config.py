@@ -94,7 +94,7 @@ class MethodSettings(Strict):
     `temperature` 0 takes the most probable token; above 0 tokens are drawn, from the smallest set whose mass reaches
     `top_p`, with noise that depends only on `seed`, the position and the token (`mars.sampling`). `layout` is where the
     exact decoder puts its masks: after the last draft (linear), after every prefix of the drafts (quadratic), after the
-    likely ones (tree; lookup also has copies of the text and frequent phrases as drafts), or what the load suggests
+    likely ones (tree; lookup also has copies of the text as drafts), or what the load suggests
     (auto). `window` is how many masks a sliding window has: as many as the block (fixed), or none to that many, as the
     text and the times of passes suggest (auto); the text depends on it, as it does on the threshold.
     `cache_block_size` is how many tokens are written before a decoder that delays it commits them to the cache.

@@ -30,7 +30,7 @@ LAYERS: dict[str, list[dict[str, str]]] = {
     ],
     "mars": [
         {
-            "records": "records schema config control metrics decoders options sampling acceptance chat text phrases "
+            "records": "records schema config control metrics decoders options sampling acceptance chat text "
             "lines provenance garbage",
             "cluster": "cluster",
         },

@@ -18,7 +18,6 @@ import torch
 
 from mars.engine.engine import Clock, EngineWrapper
 from mars.engine.window import Window
-from mars.phrases import Phrases
 
 Script = Callable[[int, int, int], tuple[int, float]]
 """(row, position in the response, masks read) -> (token id, its probability); no masks read: the real prefix."""
@@ -62,7 +61,6 @@ class ScriptedModel:
         mask_token_id: int | None = 31,
         stop_token_ids: frozenset[int] = frozenset({2}),
         template_ids: frozenset[int] = frozenset(),
-        phrases: Phrases | None = None,
         calibration: Sequence[tuple[float, float]] = (),
         context_length: int = 4096,
         seconds_per_pass: float = 0.001,
@@ -72,7 +70,6 @@ class ScriptedModel:
         self.mask_token_id = mask_token_id
         self.stop_token_ids = stop_token_ids
         self.template_ids = template_ids
-        self.phrases = phrases
         self.calibration = torch.tensor(calibration, dtype=torch.float64).T if calibration else None
         self.context_length = context_length
         self.device = torch.device("cpu")

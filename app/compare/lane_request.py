@@ -29,7 +29,7 @@ _DRAFTS_WITH: dict[LayoutName, str] = {
     "linear": "masks behind the last draft",
     "quadratic": "masks behind every draft",
     "tree": "masks behind likely drafts",
-    "lookup": "masks, copies and frequent phrases",
+    "lookup": "masks and copies",
 }
 
 

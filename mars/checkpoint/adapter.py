@@ -5,7 +5,6 @@ A folder is in PEFT's LoRA format, with these files beside it:
     adapter_config.json, adapter_model.safetensors    the pairs A, B of each linear layer, any subset of them
     masks.safetensors                                 mask_embeddings [K, E]; with a head, head.up and head.down
     mars.json                                         the training record, which says what base it was trained on
-    phrases.npz                                       what the base often writes (mars/phrases.py); optional
 
 One of stage `sft` was trained without masks, to compare with: it is merged and has no masks.safetensors.
 
@@ -17,13 +16,10 @@ from __future__ import annotations
 
 import math
 import re
-import zipfile
-import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
@@ -35,11 +31,9 @@ from mars.checkpoint.errors import CheckpointError, Progress, failing
 from mars.checkpoint.sources import ADAPTER_CONFIG, RECORD_FILE, adapter_base, locate
 from mars.checkpoint.weights import AGAIN, read_json
 from mars.engine.adapter import LINEARS, Adapter, HeadWeights, LowRank, linear_of
-from mars.phrases import LONGEST, Next, Phrases
 
 WEIGHTS_FILE = "adapter_model.safetensors"
 MASKS_FILE = "masks.safetensors"
-PHRASES_FILE = "phrases.npz"
 MODES = {"adapter": ("gated", "merged"), "sft": ("merged",)}
 """By stage."""
 _KEY = re.compile(r"(?:.*\.)?layers\.(\d+)\.(self_attn|mlp)\.(\w+)\.lora_([AB])(?:\.default)?\.weight")
@@ -56,7 +50,6 @@ _ALLOWED: dict[str, tuple[object, ...]] = {
     # Starts that leave the base as it is: others change its weights, which the adapter's folder does not hold.
     "init_lora_weights": (True, False, "gaussian", "eva", "orthogonal", "mica"),
 }
-_MOST_PHRASES = 2**26  # bytes in memory
 _MERGE = "merge it into its base (PEFT's merge_and_unload) and train masks on the result: docs/adapters.md"
 
 
@@ -87,7 +80,6 @@ def load_adapter(folder: str | Path) -> Adapter:
         mask_embeddings=masks,
         head=head,
         record=record,
-        phrases=read_phrases(folder / PHRASES_FILE) if (folder / PHRASES_FILE).is_file() else None,
     )
     with failing(f"{folder / RECORD_FILE} is no training record", "train it again", TypeError, ValueError):
         candidates, _ = adapter.candidates, adapter.block_size
@@ -194,40 +186,6 @@ def _masks(path: Path) -> tuple[torch.Tensor, HeadWeights | None]:
             f"{shapes[1]}"
         )
     return masks, HeadWeights(up, down)
-
-
-def write_phrases(phrases: Phrases, path: Path) -> None:
-    """Write `runs` [P, 4], shorter ones filled up with -1 from the left, and `token_ids`, `shares` and `seen` [P]."""
-    items = sorted(phrases.behind.items())
-    runs = [(-1,) * (LONGEST - len(run)) + run for run, _ in items]
-    np.savez_compressed(
-        path,
-        runs=np.array(runs, np.int32).reshape(-1, LONGEST),
-        token_ids=np.array([found.token_id for _, found in items], np.int32),
-        shares=np.array([found.share for _, found in items], np.float16),
-        seen=np.array([found.seen for _, found in items], np.int32),
-    )
-
-
-def read_phrases(path: Path) -> Phrases:
-    """The phrases of a file.
-
-    Raises:
-        CheckpointError: one sentence that names the file.
-    """
-    kinds = (OSError, EOFError, ValueError, LookupError, RuntimeError, zipfile.BadZipFile, zlib.error)
-    with failing(f"{path} is broken", AGAIN, *kinds), zipfile.ZipFile(path) as packed:
-        if sum(part.file_size for part in packed.infolist()) > _MOST_PHRASES:
-            raise CheckpointError(f"{path} holds more than {_MOST_PHRASES:,} bytes of phrases: count them again")
-    with failing(f"{path} is broken", AGAIN, *kinds), np.load(path) as columns:
-        found = {name: columns[name] for name in columns.files}
-    count = len(found.get("token_ids", ()))
-    wanted = {"runs": (count, LONGEST), "token_ids": (count,), "shares": (count,), "seen": (count,)}
-    if {name: column.shape for name, column in found.items()} != wanted:
-        raise CheckpointError(f"{path} must hold runs [P, {LONGEST}], token_ids, shares and seen [P]: count them again")
-    runs, token_ids, shares, seen = (found[name].tolist() for name in wanted)
-    following = map(Next, token_ids, shares, seen)
-    return Phrases({tuple(run[run.count(-1) :]): then for run, then in zip(runs, following, strict=True)})
 
 
 def _tensors(path: Path) -> dict[str, torch.Tensor]:

@@ -21,7 +21,7 @@ RECORD_FILE = "mars.json"
 """The training record of a checkpoint or an adapter, in its folder."""
 ADAPTER_CONFIG = "adapter_config.json"
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
-_HUB_FILES = ["*.json", "*.safetensors", "*.jinja", "*.npz"]
+_HUB_FILES = ["*.json", "*.safetensors", "*.jinja"]
 _GGUF = ".gguf"
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import torch
@@ -38,7 +38,6 @@ from mars.decoding.trees import (
 from mars.decoding.windows import drafts_of, group_of, planned_window, window_of
 from mars.engine import Engine
 from mars.engine.window import Window
-from mars.phrases import Phrases
 from mars.records import Phase, Reads
 
 # How probable a linear draft must be. A miss costs the drafts of the next pass, an unused draft the time of its column:
@@ -66,7 +65,6 @@ class SelfSpeculative(Method):
     sure: float
     layout: Layout | None
     planned: bool = False
-    phrases: Phrases | None = field(default=None, compare=False)
 
     @property
     def capturable(self) -> bool:  # type: ignore[override]  # plans are made on the host
@@ -142,7 +140,7 @@ class SelfSpeculative(Method):
             expected.reach.learn([draft.odds for draft in proposals])
         copies = None if self.layout == "tree" else row.read_copies()
         least = WORTH_MASKS if self.layout is not None else row.worth if row.masks else math.inf
-        return expected.plan(proposals, row.price, row.room, copies, phrases=self.phrases, least=least)
+        return expected.plan(proposals, row.price, row.room, copies, least=least)
 
     def _linear(self, batch: Batch) -> Window:
         """Root, drafts, K masks, aligned on the right; the row with the most drafts has no padding."""
@@ -287,7 +285,6 @@ def method_of(engine: Engine, settings: DecodingSettings, decoder: str = EXACT) 
         sure=0.0 if engine.static_shapes else SURE,
         layout=None if settings.layout == "auto" else settings.layout,
         planned=settings.layout in TREES or (settings.layout == "auto" and not engine.static_shapes),
-        phrases=engine.phrases,
         score=settings.score,
         calibration=calibration_of(engine, settings),
         alternatives=settings.alternatives,

@@ -7,9 +7,9 @@ draft i is right if those before it are, and s_k that the first k masks of a gro
     π_j = P_j (1 - q_{j+1})          exactly j drafts are right (π_D = P_D for the last)
     π_j (s_k - λ) ≥ λ                mask k behind prefix j: a draft of the next pass, which pays for its column there
 
-A draft is a mask's proposal, a copy of what followed the same tokens before, or a phrase (mars/phrases.py): the
-likeliest. q_i comes from the score of the proposal, the length of the match, or how often the phrase was seen,
-calibrated by how often drafts of that kind were right; s_k is a running mean over the masks' proposals.
+A draft is a mask's proposal or a copy of what followed the same tokens before: the likelier. q_i comes from the score
+of the proposal or the length of the match, calibrated by how often drafts of that kind were right; s_k is a running
+mean over the masks' proposals.
 
 Copies are those of prompt lookup (Saxena 2023): the last `LONGEST` tokens, or as many of them as occurred before, are
 looked up in prompt and response; the token behind their latest occurrence is the draft.
@@ -27,7 +27,6 @@ from functools import cache
 from itertools import accumulate
 from typing import Literal, NamedTuple
 
-from mars.phrases import Next, Phrases
 from mars.records import Reads
 
 Layout = Literal["none", "linear", "tree", "lookup", "quadratic"]
@@ -48,11 +47,8 @@ _WEIGHT = 12.0  # drafts that this counts for
 _FORGET = 1 / 2000
 _FIRST = 0.6  # the share of first masks that are right, and of later ones after them, before any was seen
 _SCORES = len(_EDGES) + 1
-_SHARES = (0.4, 0.6, 0.8)  # of phrases, which are counted apart from these shares on
-_PHRASED = (0.15, 0.25, 0.35, 0.55)  # how often they are right, before any was seen
-_OFTEN = 16  # times that a run was counted, from which on its phrase is counted apart
-# Proposals by score, those that a copy agrees with, other copies by length, phrases by share.
-_KINDS = 2 * _SCORES + len(_COPIED) + 2 * len(_PHRASED)
+# Proposals by score, those that a copy agrees with, other copies by length.
+_KINDS = 2 * _SCORES + len(_COPIED)
 
 LONGEST = 4  # tokens that are looked up for a copy
 COMPARED = 16  # tokens that the length of a match counts at most
@@ -80,15 +76,14 @@ class Copies:
 
 
 class Follower:
-    """Reads drafts behind the text, one by one, and says what a copy would be next, and which phrase goes on so.
+    """Reads drafts behind the text, one by one, and says what a copy would be next.
 
     `token` is that copy, None where the last token was never seen before, and `length` how many tokens up to it
     match, at most `COMPARED`.
     """
 
-    def __init__(self, copies: Copies, phrases: Phrases | None = None) -> None:
+    def __init__(self, copies: Copies) -> None:
         self._copies = copies
-        self._phrases = phrases
         self._drafts: list[int] = []
         self._place: int | None = None
         self.length = 0
@@ -99,11 +94,6 @@ class Follower:
         """The copy; if the match reaches the end of the text, as in a loop, it goes on in the drafts."""
         token = None if self._place is None else self._at(self._place)
         return None if token in self._copies.never else token
-
-    @property
-    def phrase(self) -> Next | None:
-        """What often follows the last tokens; None where no phrase goes on so."""
-        return None if self._phrases is None else self._phrases.after(self._last())
 
     def read(self, draft: int) -> None:
         """Append this draft, the copy or another token."""
@@ -261,13 +251,6 @@ class Expectation:
         kind = bisect_right(_LENGTHS, length)
         return self._draft(token_id, 2 * _SCORES + kind, _COPIED[kind], "copy")
 
-    def phrase(self, following: Next) -> Draft:
-        """A draft that often follows what is before it."""
-        often = following.seen >= _OFTEN
-        share = bisect_right(_SHARES, following.share)
-        kind = 2 * _SCORES + len(_COPIED) + share + often * len(_PHRASED)
-        return self._draft(following.token_id, kind, _PHRASED[share], "copy")
-
     def agreed(self, proposal: Draft, copy: Draft) -> Draft:
         """A draft that a mask proposed and that is also the copy."""
         both = 1 - (1 - proposal.odds) * (1 - copy.odds)
@@ -295,15 +278,14 @@ class Expectation:
         copies: Copies | None = None,
         most: int = MOST_DRAFTS,
         *,
-        phrases: Phrases | None = None,
         least: float = WORTH_MASKS,
     ) -> Plan:
         """The columns that pay at this price, with at most so many drafts; the row may still write `room` tokens.
 
-        `proposals` are those of the masks behind the text, from left to right. `phrases` are drafts only beside
-        `copies`; there masks must gain `least` tokens.
+        `proposals` are those of the masks behind the text, from left to right. Beside `copies` masks must gain `least`
+        tokens.
         """
-        follower = None if copies is None else Follower(copies, phrases)
+        follower = None if copies is None else Follower(copies)
         drafts: Iterator[Draft] = iter(proposals) if follower is None else self._mixed(proposals, follower)
         chain: list[Draft] = []
         reached = [1.0]
@@ -324,7 +306,7 @@ class Expectation:
             price *= 1.25
 
     def _mixed(self, proposals: Sequence[Draft], follower: Follower) -> Iterator[Draft]:
-        """The likeliest draft at each place: a copy, a phrase, or the mask's proposal if all before it were taken."""
+        """The likeliest draft at each place: a copy, or the mask's proposal if all before it were taken."""
         number = 0
         while True:
             proposal = proposals[number] if 0 <= number < len(proposals) else None
@@ -343,10 +325,8 @@ class Expectation:
             number = number + 1 if agrees else len(proposals)
 
     def _next(self, follower: Follower) -> Draft:
-        """The copy or the phrase that a follower offers, the likelier one; a draft of odds 0 if it has none."""
-        copy = NO_DRAFT if follower.token is None else self.copy(follower.token, follower.length)
-        phrase = follower.phrase
-        return copy if phrase is None else max(copy, self.phrase(phrase), key=lambda draft: draft.odds)
+        """The copy that a follower offers; a draft of odds 0 if it has none."""
+        return NO_DRAFT if follower.token is None else self.copy(follower.token, follower.length)
 
 
 def _at(

@@ -15,8 +15,6 @@ from typing import Any
 import torch
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from mars.phrases import Phrases
-
 # The linear layers that may have a pair, and the part of a decoder layer that they belong to.
 LINEARS = {
     **dict.fromkeys(("q_proj", "k_proj", "v_proj", "o_proj"), "self_attn"),
@@ -47,8 +45,7 @@ class Adapter:
     """One adapter. `layers` maps, layer by layer, the names of `LINEARS` to their pairs; layers without any are empty.
 
     Mask k of a group, from 0, has embedding k of `mask_embeddings` [K, E], those past the last have the last one.
-    `head` is the conditional head, None if there is none; `record` is the training record, `phrases`
-    are what the model often writes, None if that was not counted.
+    `head` is the conditional head, None if there is none; `record` is the training record.
     """
 
     name: str
@@ -56,7 +53,6 @@ class Adapter:
     mask_embeddings: torch.Tensor
     head: HeadWeights | None = None
     record: Mapping[str, Any] = field(default_factory=dict)
-    phrases: Phrases | None = None
 
     @property
     def gated(self) -> bool:
@@ -123,8 +119,6 @@ class Adapter:
             yield f"has a head that reads {read} numbers, but twice the base's hidden size is {2 * size}"
         if len(self.layers) > len(layers):
             yield f"has weights for layer {len(self.layers) - 1}, but the base has {len(layers)} layers"
-        if self.phrases is not None and (largest := self.phrases.largest) >= config.vocab_size:
-            yield f"has phrases with the token {largest}, but the base has {config.vocab_size} tokens"
         for number, pairs in enumerate(self.layers):
             for name, pair in pairs.items():
                 found = [len(pair.b_OS), pair.a_SI.shape[1]]

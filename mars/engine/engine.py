@@ -24,7 +24,6 @@ from mars.engine.memory import Memories, Memory, Model
 from mars.engine.network import Network, supports
 from mars.engine.transformer import Transformer
 from mars.engine.window import Window
-from mars.phrases import Phrases
 
 T = TypeVar("T")
 
@@ -90,8 +89,8 @@ class Engine(Protocol):
     With an adapter it is `vocab_size`: no token of the vocabulary, and one that is never predicted.
     `diffusion_mask_id` is the mask token of a model trained by block diffusion, which is no causal one, else None.
     `template_ids` are the tokens by which a chat is laid out and which no answer holds: special, and no stop token.
-    `phrases` are what it often writes, None if that was not counted; `calibration` [2, M] the slope and offset of each
-    mask for the score `calibrated` (mars/acceptance.py), float64, None if they were not fitted.
+    `calibration` [2, M] has the slope and offset of each mask for the score `calibrated` (mars/acceptance.py), float64,
+    None if they were not fitted.
     `static_shapes` asks decoders to give every pass the same number of columns, as CUDA graphs need it.
     """
 
@@ -100,7 +99,6 @@ class Engine(Protocol):
     static_shapes: bool
     stop_token_ids: frozenset[int]
     template_ids: frozenset[int]
-    phrases: Phrases | None
     calibration: torch.Tensor | None
     context_length: int
     vocab_size: int
@@ -123,7 +121,6 @@ class EngineWrapper:
         self.static_shapes = engine.static_shapes
         self.stop_token_ids = engine.stop_token_ids
         self.template_ids = engine.template_ids
-        self.phrases = engine.phrases
         self.calibration = engine.calibration
         self.context_length = engine.context_length
         self.vocab_size = engine.vocab_size
@@ -205,7 +202,6 @@ class ModelEngine:
         self._memories = Memories(self._model, self._runner_of)
         self._head: ConditionalHead | None = None
         self.adapter: Adapter | None = None
-        self.phrases: Phrases | None = None
         self.calibration = self._pairs(calibration)
         if adapter is not None:
             self._adapt(adapter)
@@ -239,7 +235,6 @@ class ModelEngine:
         adapter.check(self._given)
         transformer, model = self._base
         self.adapter = adapter
-        self.phrases = adapter.phrases
         self.mask_token_id = self.vocab_size
         self._transformer = transformer.adapted(adapter)
         self._model = model.adapted(adapter) if isinstance(model, Network) else self._transformer

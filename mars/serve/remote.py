@@ -22,7 +22,6 @@ from mars import decoders
 from mars.checkpoint import Checkpoint, CheckpointError
 from mars.config import DecodingSettings
 from mars.control import Control
-from mars.phrases import Phrases
 from mars.records import ForwardPass, from_object
 from mars.schema import Strict, parse
 
@@ -80,7 +79,6 @@ class RemoteEngine:
     diffusion_mask_id: int | None = None
     static_shapes: bool = False
     template_ids: frozenset[int] = frozenset()
-    phrases: Phrases | None = None
     calibration: torch.Tensor | None = None
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
 

@@ -33,7 +33,6 @@ or, for a pretrained model that should stay as it is
   distill  conversations that the model writes itself, as data for its adapter
   adapter  a MARS adapter on that model: masks go through a LoRA, real tokens through the model itself
   pair  both stages on a pretrained model, as adapters: its data, AR SFT, then MARS from it
-  phrases  what that model often writes, for its adapter: drafts of exact decoding that need no mask
 """
 EXAMPLES = """\
 examples:
@@ -52,7 +51,6 @@ examples:
   a MARS adapter on a pretrained model (the shipped one: see its card):
     python -m mars.training distill --checkpoint smollm2-135m --output runs/chats.jsonl --self-prompts 3000
     python -m mars.training adapter --base smollm2-135m --data runs/chats.jsonl --output runs/smollm2-mars
-    python -m mars.training phrases --base smollm2-135m --data runs/chats.jsonl --output runs/smollm2-mars
 
   several GPUs:       accelerate launch -m mars.training mars …
   after an interruption: the same command with --resume
@@ -67,7 +65,7 @@ def parser() -> argparse.ArgumentParser:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    names = "{sft,mars,block-diffusion,distill,adapter,pair,phrases}"
+    names = "{sft,mars,block-diffusion,distill,adapter,pair}"
     stages = main.add_subparsers(dest="stage", required=True, metavar=names)
 
     def add(name: str, text: str, settings: type, without: Collection[str] = (), epilog: str | None = None) -> Any:
@@ -85,8 +83,6 @@ def parser() -> argparse.ArgumentParser:
     distill.add_argument("--dtype", default="auto", choices=("auto", *DTYPES), help="of the weights")
     add("adapter", "train a MARS adapter on a base model", AdapterSettings)
     add("pair", "an SFT adapter and a MARS adapter from it", PairSettings)
-    unread = {each.name for each in fields(AdapterSettings)} - {"base", "data", "output", "max_length"}
-    add("phrases", "count what a base often writes, for its adapter", AdapterSettings, unread)
     return main
 
 
@@ -154,14 +150,11 @@ def _run(options: argparse.Namespace, command: str) -> None:
         from mars.training.pair import train_pair
 
         train_pair(pair, command)
-    elif stage in ("adapter", "phrases"):
+    elif stage == "adapter":
         settings = AdapterSettings(**values)
-        from mars.training.adapter_run import count, train_adapter
+        from mars.training.adapter_run import train_adapter
 
-        if stage == "phrases":
-            sys.stdout.write(f"{count(settings)} phrases\n")
-        else:
-            train_adapter(settings, command)
+        train_adapter(settings, command)
     else:
         plain = TrainingSettings(**values, stage=stage.replace("-", "_"))
         from mars.training.run import train

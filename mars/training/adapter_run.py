@@ -18,20 +18,16 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase, set_seed
 from mars.chat import end_of_turn
 from mars.checkpoint.adapter import (
     MASKS_FILE,
-    PHRASES_FILE,
     WEIGHTS_FILE,
     find_base,
     is_adapter,
     load_adapter,
     merge,
-    weights_folder,
-    write_phrases,
 )
 from mars.checkpoint.converted import known_fingerprint
 from mars.checkpoint.sources import RECORD_FILE, adapter_base, locate
 from mars.checkpoint.weights import load_model, load_tokenizer, read_config
 from mars.engine.adapter import LINEARS, Adapter
-from mars.phrases import count_phrases
 from mars.provenance import provenance
 from mars.training.adapter import SCALE, AdapterModel, AnchorCollator
 from mars.training.data import Conversation, encode_conversation, read_chats
@@ -160,20 +156,6 @@ def examples_seen(steps: int, batch: int, conversations: int) -> int:
     """How many examples that many steps read; the last step of an epoch has what is left."""
     epochs, more = divmod(steps, -(-conversations // batch))
     return epochs * conversations + min(more * batch, conversations)
-
-
-def count(settings: AdapterSettings) -> int:
-    """Count what the base writes in its answers, for the adapter in `output`; returns the number of phrases.
-
-    Raises:
-        ValueError: bad data or base, or no adapter there, in one sentence.
-    """
-    if not is_adapter(Path(settings.output)):
-        raise ValueError(f"{settings.output} holds no adapter: give the folder of one")
-    conversations, _ = read_data(settings, load_tokenizer(weights_folder(settings.base)), settings.max_length)
-    phrases = count_phrases((one.ids, *span) for one in conversations for span in one.answers)
-    write_phrases(phrases, Path(settings.output) / PHRASES_FILE)
-    return len(phrases.behind)
 
 
 def collator(settings: AdapterSettings, pad_id: int) -> AnchorCollator:

@@ -316,14 +316,6 @@ def test_a_run_writes_an_adapter_and_resumes(base_folder: Path, chats: Path, tmp
     longer = [*command[:6], str(again), *command[7:], "--start-from", str(output / "work" / "checkpoint-6")]
     assert main([*longer, "--epochs", "0.4"]) == 0
     assert main([*longer[:8], "2", *longer[9:]]) == 2
-    assert main(["phrases", *command[1:7]]) == 0
-    loaded = load_checkpoint(output, dtype="float32", device="cpu")
-    one, two = loaded.tokenizer.encode(" one one", add_special_tokens=False)[-2:]
-    assert loaded.engine.phrases is not None
-    found = loaded.engine.phrases.after((one,))
-    assert found is not None
-    assert found.token_id == two
-    assert main(["phrases", *command[1:5], "--output", str(tmp_path / "none")]) == 2
 
 
 def test_a_resumed_run_equals_the_unbroken_one(

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import torch
+from mars.phrases import Phrases
 from peft import LoraConfig, PeftModel, get_peft_model
 from safetensors.torch import save_file
 from transformers import (
@@ -31,7 +32,6 @@ from mars.engine.adapter import LINEARS
 from mars.engine.conditional import ConditionalHead, States
 from mars.engine.engine import Clock, ModelEngine
 from mars.engine.window import Window
-from mars.phrases import Phrases
 from tests.mars.tiny import sizes
 
 VOCABULARY = 60

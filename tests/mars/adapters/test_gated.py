@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 
 import pytest
 import torch
+from mars.phrases import Next, Phrases
 from transformers import PreTrainedModel
 
 from mars.checkpoint.adapter import load_adapter
@@ -28,7 +29,6 @@ from mars.engine.engine import Clock, Engine, ModelEngine
 from mars.engine.gated import Pairs
 from mars.engine.window import Window
 from mars.metrics import output_ids
-from mars.phrases import Next, Phrases
 from mars.records import ForwardPass
 from tests.in_turn import in_turn
 from tests.mars_kernels.capture import as_in_captures

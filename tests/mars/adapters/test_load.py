@@ -5,19 +5,16 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from mars.checkpoint.adapter import PHRASES_FILE, find_base, load_adapter, write_phrases
+from mars.checkpoint.adapter import find_base, load_adapter
 from mars.checkpoint.errors import CheckpointError
 from mars.engine.adapter import LINEARS
-from mars.phrases import Next, Phrases
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -77,31 +74,10 @@ def test_missing_files(folder: Path, file: str) -> None:
         load_adapter(folder)
 
 
-@pytest.mark.parametrize("file", ["adapter_model.safetensors", "masks.safetensors", PHRASES_FILE])
+@pytest.mark.parametrize("file", ["adapter_model.safetensors", "masks.safetensors"])
 def test_broken_files(folder: Path, file: str) -> None:
     (folder / file).write_bytes(b"nothing")
     with pytest.raises(CheckpointError, match=rf"{file} is broken \(.*\): copy or download it again$"):
-        load_adapter(folder)
-
-
-def test_phrases_come_with_the_folder_that_has_them(folder: Path) -> None:
-    assert load_adapter(folder).phrases is None
-    written = Phrases({(5,): Next(6, 0.5, 1000), (3, 4, 5): Next(7, 0.25, 4), (2, 3, 4, 5): Next(0, 1.0, 2)})
-    write_phrases(written, folder / PHRASES_FILE)
-    assert load_adapter(folder).phrases == written
-
-
-def test_phrases_are_no_weights(folder: Path) -> None:
-    """A run names its weights by the digest of these files."""
-    before = sorted(folder.glob("*.safetensors"))
-    write_phrases(Phrases({(5,): Next(6, 0.5, 9)}), folder / PHRASES_FILE)
-    assert sorted(folder.glob("*.safetensors")) == before
-
-
-@pytest.mark.parametrize("columns", [{}, {"runs": np.zeros((2, 3)), "token_ids": np.zeros(2)}])
-def test_a_file_without_phrases_is_refused(folder: Path, columns: dict[str, Any]) -> None:
-    np.savez(folder / PHRASES_FILE, **columns)
-    with pytest.raises(CheckpointError, match=r"phrases.npz must hold runs .* count them again$"):
         load_adapter(folder)
 
 
@@ -149,23 +125,6 @@ def test_a_plain_adapter_is_called_so(folder: Path) -> None:
 def test_a_pickle_is_not_read(folder: Path) -> None:
     (folder / "adapter_model.safetensors").rename(folder / "adapter_model.bin")
     with pytest.raises(CheckpointError, match="is a pickle, which may hold code: save the adapter as safetensors"):
-        load_adapter(folder)
-
-
-def test_phrases_that_do_not_unpack_are_named(folder: Path) -> None:
-    path = folder / PHRASES_FILE
-    write_phrases(Phrases({(3, 4): Next(5, 0.5, 9)}), path)
-    whole = path.read_bytes()
-    for place in range(0, len(whole), 7):
-        for byte in (0, 255):
-            path.write_bytes(whole[:place] + bytes([byte]) + whole[place + 1 :])
-            with suppress(CheckpointError):  # some bytes are of no account
-                load_adapter(folder)
-
-
-def test_packed_phrases_are_bounded(folder: Path) -> None:
-    np.savez_compressed(folder / PHRASES_FILE, runs=np.zeros((2**23, 4), np.int32))
-    with pytest.raises(CheckpointError, match="bytes of phrases"):
         load_adapter(folder)
 
 

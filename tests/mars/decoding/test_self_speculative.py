@@ -10,7 +10,6 @@ from mars.config import DecodingSettings
 from mars.decoding import DECODERS
 from mars.decoding.self_speculative import SelfSpeculative, method_of
 from mars.metrics import output_ids
-from mars.phrases import Next, Phrases
 from mars.records import ForwardPass
 from tests.scripted import ScriptedModel
 
@@ -148,34 +147,6 @@ def test_a_row_that_missed_waits_for_no_other() -> None:
     third = [call.ids for call in model.calls if call.keep][3]
     assert third == [[0, 0, 9, MASK, MASK], [11, 12, 13, MASK, MASK]]
     assert [output_ids(records, row) for row in range(2)] == [REPLY] * 2
-
-
-PHRASES = Phrases({(token_id,): Next(token_id + 1, 1.0, 99) for token_id in range(5, 13)})
-
-
-@pytest.mark.parametrize("layout", ["lookup", "auto"])
-def test_phrases_are_drafts_that_need_no_mask(layout: str) -> None:
-    """Masks are wrong and unsure, and nothing was written before that could be copied."""
-
-    def answer(row: int, position: int, masks: int) -> tuple[int, float]:
-        return (20, 0.05) if masks else ((*REPLY, STOP)[min(position, len(REPLY))], 0.9)
-
-    plain, helped = ScriptedModel(answer), ScriptedModel(answer, phrases=PHRASES)
-    without, records = (run(model, [[3, 4]], layout=layout, block_size=4) for model in (plain, helped))
-    assert output_ids(records) == output_ids(without) == REPLY
-    assert len(records) < len(without) == len(REPLY) + 1
-    read = {proposal.source for record in records for row in record.rows for proposal in row.proposals[: row.accepted]}
-    assert read == {"clean", "copy"}
-
-
-@pytest.mark.parametrize(("decoder", "options"), [("prompt_lookup", {}), ("self_speculative", {"layout": "tree"})])
-def test_phrases_need_copies_and_masks(decoder: str, options: dict[str, str]) -> None:
-    models = wrong_at(), wrong_at()
-    models[0].phrases = Phrases({(token_id,): Next(20, 1.0, 99) for token_id in range(32)})
-    settings = DecodingSettings(block_size=4, max_new_tokens=20, **options)
-    with_phrases, without = (list(DECODERS[decoder](model, [[3, 5, 6, 5, 6]], settings)) for model in models)
-    assert models[0].calls == models[1].calls
-    assert output_ids(with_phrases) == output_ids(without)
 
 
 @LAYOUTS
