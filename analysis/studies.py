@@ -10,11 +10,14 @@ import shlex
 from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass
 from functools import cache
+from pathlib import Path
 
 RUNS = "assets/runs"
 BASE, ADAPTER, MERGED = "smollm2-135m", "assets/adapters/smollm2-135m-gated", "assets/adapters/smollm2-135m-merged"
 _WITH_MERGED = "2f9e18d"
 """A commit that has its weights."""
+_WITH_GATED = "4ebfdf5"
+"""The last commit that has the gated `ADAPTER`, and code that runs it: its studies run there, in a worktree."""
 _THEN = " && "
 _CORES, _IDLE, _GPU = "two CPU cores", "two idle CPU cores", "an NVIDIA H200"
 _THRESHOLDS = ",".join(f"sliding_window@{threshold}" for threshold in (0.99, 0.95, 0.9, 0.8, 0.7, 0.5))
@@ -48,8 +51,12 @@ class Study:
     after: tuple[str, ...] = ()
 
     def line(self, runs: str = RUNS) -> str:
-        """The command on this run store."""
-        return self.command.format(runs=shlex.quote(runs))
+        """The command on this run store; what runs the gated adapter does so at the commit that had it."""
+        if f"--checkpoint {ADAPTER} " not in self.command:
+            return self.command.format(runs=shlex.quote(runs))
+        there = f"runs/{_WITH_GATED}"
+        made = f"{{ [ -d {there} ] || git worktree add {there} {_WITH_GATED}; }}"
+        return _THEN.join((made, f"cd {there}", self.command.format(runs=shlex.quote(str(Path(runs).resolve())))))
 
     def made(self, command: str) -> bool:
         """Whether this is a command that a run of the study names: the run store and --json say nothing of it."""

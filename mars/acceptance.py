@@ -138,15 +138,13 @@ def read(
     score: ScoreName,
     sampling: Sampling,
     alternatives: int,
-    ids_RW: torch.Tensor | None = None,
 ) -> Read:
-    """Propose one token in each column and score it; with `ids_RW` these are the proposals.
+    """Propose one token in each column and score it.
 
     `positions_RW` are the proposals' positions in the response, 0 the first token; greedy rows do not read them.
     `alternatives` is how many of the most probable tokens are listed for each proposal.
     """
-    if ids_RW is None:
-        ids_RW = pick(logits_RWV, positions_RW, sampling)
+    ids_RW = pick(logits_RWV, positions_RW, sampling)
     probabilities_RWV = logits_RWV.softmax(-1)
     proposals = Read(ids_RW, SCORES[score](probabilities_RWV, ids_RW).double(), None)
     count = min(alternatives, logits_RWV.shape[-1] - 1)

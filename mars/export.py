@@ -27,10 +27,10 @@ from transformers import PreTrainedModel
 from transformers.cache_utils import Cache, CacheLayerMixin
 
 from mars.checkpoint import Checkpoint, CheckpointError, load_checkpoint
-from mars.checkpoint.adapter import find_base, is_adapter, load_adapter
+from mars.checkpoint.adapter import Adapter, LowRank, find_base, is_adapter, load_adapter
 from mars.checkpoint.sources import locate
 from mars.checkpoint.weights import load_model, read_config
-from mars.engine.adapter import LINEARS, Adapter, LowRank, linear_of
+from mars.engine.adapter import LINEARS, linear_of
 
 INPUTS, OUTPUTS = ("ids", "cache"), ("logits", "entry", "tokens", "probabilities", "entropy")
 CHOICE = "choice"
@@ -58,7 +58,7 @@ class Step(torch.nn.Module):
         model.set_attn_implementation("eager")
         self.model, self.mask = model.eval(), mask
         self.choices = list[_Choice]()
-        masks = [adapter.mask_embeddings[0].float() for adapter in adapters if adapter.fills_masks]
+        masks = [adapter.mask_1E[0].float() for adapter in adapters if adapter.mask_1E is not None]
         self.embedding_E = masks[0] if masks else None
         for layer, *changes in zip(model.base_model.layers, *(adapter.layers for adapter in adapters), strict=False):
             for name in changes[0] if changes else ():
@@ -180,9 +180,9 @@ def load(sources: Sequence[str]) -> Loaded:
     bases = {find_base(folder) for folder in folders} if adapters else {*folders}
     changed = [[(name, len(pair.a_SI)) for layer in each.layers for name, pair in layer.items()] for each in adapters]
     same = len({tuple(name for name, _ in names) for names in changed}) <= 1
-    if len(bases) > 1 or any(adapter.gated for adapter in adapters) or not same:
+    if len(bases) > 1 or not same:
         raise CheckpointError(
-            f"only merged adapters that change the same layers of one base make a graph, got {', '.join(sources)}"
+            f"only adapters that change the same layers of one base make a graph, got {', '.join(sources)}"
         )
     [base] = bases
     model_type, config = read_config(base)

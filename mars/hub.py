@@ -20,14 +20,12 @@ from transformers.generation import GenerateDecoderOnlyOutput
 
 from mars import decoders
 from mars.chat import MASK_TOKEN
-from mars.checkpoint.adapter import load_adapter
 from mars.checkpoint.calibration import scores_of
 from mars.checkpoint.checkpoint import by_block_diffusion, mask_training, read_record
-from mars.checkpoint.weights import Stamp, load_tokenizer, stamp_of
+from mars.checkpoint.weights import load_tokenizer
 from mars.config import DEFAULT_BLOCK_SIZE, MAX_SEED, SETTINGS, DecodingSettings
 from mars.decoding import DECODERS
 from mars.engine import Engine, ModelEngine
-from mars.engine.adapter import Adapter
 from mars.engine.network import weights_version
 from mars.metrics import output_ids
 from mars.options import DEFAULT_ENTROPY
@@ -64,7 +62,6 @@ def generate(
     seed: int | None = None,
     tokenizer: Any = None,
     assistant_model: PreTrainedModel | None = None,
-    adapter: str | Path | Adapter | None = None,
     streamer: Any = None,
     **options: Any,
 ) -> torch.Tensor | MarsOutput:
@@ -79,9 +76,6 @@ def generate(
     decoders.check_name(decoder)
     refuse_block_diffusion(model, decoder)
     own = {name: options.pop(name) for name in OWN if name in options}
-    found = find_adapter(adapter, options)
-    if found is not None and own.get("block_size") is None:
-        own["block_size"] = found.block_size
     options = {name: value for name, value in options.items() if name not in IGNORED}
     config, bounded = read_config(model, generation_config, options)
     stops = stop_tokens(config)
@@ -90,8 +84,8 @@ def generate(
     pad = _pad_token(config, stops)
     if streamer is not None and len(prompts) > 1:
         raise ValueError(f"a streamer takes one prompt, got {len(prompts)}")
-    mask = find_mask(model, config, tokenizer, decoder) if found is None else None
-    engine: Engine = _with_assistant(find_engine(model, stops, mask, found), decoder, assistant_model, stops)
+    mask = find_mask(model, config, tokenizer, decoder)
+    engine: Engine = _with_assistant(find_engine(model, stops, mask), decoder, assistant_model, stops)
     passes = DECODERS[decoder](engine, prompts, settings)
     records = list(passes if streamer is None else _streamed(passes, ids, streamer))
     sequences = _sequences(ids, [output_ids(records, row) for row in range(len(prompts))], pad)
@@ -146,17 +140,7 @@ def _with_assistant(engine: Engine, decoder: str, assistant: PreTrainedModel | N
     return Pair(engine, find_engine(assistant, stops, None))
 
 
-@dataclass(slots=True)
-class _Known:
-    """The engine of a model's last call, what it depends on, and the one beside it with the last adapter."""
-
-    key: object
-    engine: ModelEngine
-    adapted: ModelEngine | None = None
-
-
-_engines: weakref.WeakKeyDictionary[PreTrainedModel, _Known] = weakref.WeakKeyDictionary()
-_adapters: dict[Path, tuple[Stamp, Adapter]] = {}
+_engines: weakref.WeakKeyDictionary[PreTrainedModel, tuple[object, ModelEngine]] = weakref.WeakKeyDictionary()
 
 
 def read_config(
@@ -274,45 +258,17 @@ def find_mask(model: PreTrainedModel, config: GenerationConfig, tokenizer: Any, 
     )
 
 
-def find_adapter(adapter: str | Path | Adapter | None, options: Mapping[str, Any]) -> Adapter | None:
-    """The adapter of this call: one that is loaded, or that of a folder, which is read again when a file has changed.
-
-    Raises:
-        ValueError: the folder holds no adapter, or the call names a mask token too.
-    """
-    if adapter is None or isinstance(adapter, Adapter):
-        found = adapter
-    else:
-        folder = Path(adapter).expanduser().resolve()
-        stamp = stamp_of(folder.glob("*.*"))
-        if _adapters.get(folder, ((), None))[0] != stamp or not stamp:
-            _adapters[folder] = stamp, load_adapter(folder)
-        found = _adapters[folder][1]
-    if found is not None and options.get("mask_token_id") is not None:
-        raise ValueError("an adapter brings masks of its own: pass adapter or mask_token_id, not both")
-    return found
-
-
-def find_engine(
-    model: PreTrainedModel, stops: frozenset[int], mask_token_id: int | None, adapter: Adapter | None = None
-) -> ModelEngine:
-    """An engine on this model: the one of the last call, unless weights, tokens or the adapter have changed since.
-
-    Calls with and without the adapter share the weights, in whatever layout.
-    """
+def find_engine(model: PreTrainedModel, stops: frozenset[int], mask_token_id: int | None) -> ModelEngine:
+    """An engine on this model: the one of the last call, unless weights or tokens have changed since."""
     key = _key(model, stops, mask_token_id)
     known = _engines.get(model)
-    if known is None or known.key != key:
+    if known is None or known[0] != key:
         training = model.training
         scores = scores_of(read_record(Path(model.name_or_path)))
         engine = ModelEngine(model, stop_token_ids=stops, mask_token_id=mask_token_id, calibration=scores.pairs)
         model.train(training)
-        known = _engines[model] = _Known(_key(model, stops, mask_token_id), engine)
-    if adapter is None:
-        return known.engine
-    if known.adapted is None or known.adapted.adapter is not adapter:
-        known.adapted = known.engine.with_adapter(adapter, scores_of(adapter.record).pairs)
-    return known.adapted
+        known = _engines[model] = _key(model, stops, mask_token_id), engine
+    return known[1]
 
 
 def _key(model: PreTrainedModel, stops: frozenset[int], mask_token_id: int | None) -> object:

@@ -48,7 +48,7 @@ class Proposal(Strict):
 
     `score` is the acceptance score: probability, margin, entropy, or for a mask the calibrated chance. `source` says
     what the position read: a real prefix token, a mask, a draft token, a draft that was copied from further up in the
-    text or from phrases that the model often writes (mars/phrases.py), or Jacobi noise.
+    text (in old runs also from phrases that the model often wrote), or Jacobi noise.
     `alternatives` are the top-k (token id, probability) pairs.
     """
 

@@ -148,7 +148,6 @@ class ScriptedRows:
     with one that writes the first slot of its place again, but for a window that reads the whole row once more.
     """
 
-    states: None = None
     warming = False
 
     def __init__(self, model: ScriptedModel, rows: int, capacity: int):
@@ -244,7 +243,6 @@ class Diffusing(EngineWrapper):
 class DiffusingRows:
     """The rows of one run, numbered by the places in which they begin; a prompt ends where the first mask stands."""
 
-    states: None = None
     warming = False
 
     def __init__(self, engine: Diffusing, rows: int, capacity: int):

@@ -10,7 +10,7 @@ out=${OUT:-runs/real-ablations}
 shipped=assets/adapters/smollm2-135m-gated
 data=${DATA:-$shipped/conversations.jsonl $shipped/conversations-2.jsonl}
 epochs=${EPOCHS:-0.082} # 72 steps of 4 conversations
-common="--base ${BASE:-smollm2-135m} --mode merged --no-head --save-steps 20 ${OPTIONS:-}"
+common="--base ${BASE:-smollm2-135m} --save-steps 20 ${OPTIONS:-}"
 
 train() { # name, epochs, options
   local name=$1 epochs=$2

@@ -1,15 +1,14 @@
-"""An adapter's folder, its base, and the model that the two make when merged.
+"""An adapter's folder, its base, and the model that the two make: a plain MARS checkpoint that every decoder runs.
 
 A folder is in PEFT's LoRA format, with these files beside it:
 
     adapter_config.json, adapter_model.safetensors    the pairs A, B of each linear layer, any subset of them
-    masks.safetensors                                 mask_embeddings [K, E]; with a head, head.up and head.down
+    masks.safetensors                                 mask_embeddings [1, E], the row of `<|mask|>`
     mars.json                                         the training record, which says what base it was trained on
 
-One of stage `sft` was trained without masks, to compare with: it is merged and has no masks.safetensors.
+One of stage `sft` was trained without masks, to compare with, and has no masks.safetensors.
 
-A gated adapter acts at masks alone and is applied by the engine (mars/engine/adapter.py, whose shapes these are); a
-merged one becomes part of the weights, and the model a plain MARS checkpoint that every decoder runs.
+Shapes: E hidden size, I and O input and output features of a linear layer, S rank.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +30,11 @@ from mars.checkpoint.converted import known_fingerprint
 from mars.checkpoint.errors import CheckpointError, Progress, failing
 from mars.checkpoint.sources import ADAPTER_CONFIG, RECORD_FILE, adapter_base, locate
 from mars.checkpoint.weights import AGAIN, read_json
-from mars.engine.adapter import LINEARS, Adapter, HeadWeights, LowRank, linear_of
+from mars.engine.adapter import LINEARS, linear_of
 
 WEIGHTS_FILE = "adapter_model.safetensors"
 MASKS_FILE = "masks.safetensors"
-MODES = {"adapter": ("gated", "merged"), "sft": ("merged",)}
-"""By stage."""
+_LAST_GATED = "4ebfdf5"  # the last commit that ran adapters which act at masks alone
 _KEY = re.compile(r"(?:.*\.)?layers\.(\d+)\.(self_attn|mlp)\.(\w+)\.lora_([AB])(?:\.default)?\.weight")
 # The options of PEFT's LoRA that the product of A and B can have; None and empty values mean an option is not used.
 _FREE = {
@@ -53,6 +52,27 @@ _ALLOWED: dict[str, tuple[object, ...]] = {
 _MERGE = "merge it into its base (PEFT's merge_and_unload) and train masks on the result: docs/adapters.md"
 
 
+@dataclass(frozen=True, slots=True)
+class LowRank:
+    """What is added to a linear layer's weights: `scale` · B A, A [S, I], B [O, S]."""
+
+    a_SI: torch.Tensor
+    b_OS: torch.Tensor
+    scale: float
+
+
+@dataclass(frozen=True, slots=True)
+class Adapter:
+    """One adapter. `layers` maps, layer by layer, the names of `LINEARS` to their pairs; layers without any are empty.
+
+    `mask_1E` is the embedding of the mask, None if it was trained without.
+    """
+
+    name: str
+    layers: tuple[Mapping[str, LowRank], ...]
+    mask_1E: torch.Tensor | None
+
+
 def load_adapter(folder: str | Path) -> Adapter:
     """The adapter in `folder`, on the CPU, in the dtypes of its files.
 
@@ -63,29 +83,21 @@ def load_adapter(folder: str | Path) -> Adapter:
     _check_ours(folder)
     _check_there(folder, ADAPTER_CONFIG, WEIGHTS_FILE)
     record = read_json(folder / RECORD_FILE)
-    plain = record.get("stage") == "sft"
-    if not plain:
-        _check_there(folder, MASKS_FILE)
-    if record.get("mode") not in MODES.get(str(record.get("stage")), ()):
-        found = f"stage {record.get('stage')!r} and mode {record.get('mode')!r}"
-        rule = "stage must be 'adapter' and mode gated or merged, or 'sft' and merged"
-        raise CheckpointError(f"{folder / RECORD_FILE}: {rule}, got {found}")
+    stage, mode = record.get("stage"), record.get("mode")
+    if stage not in ("adapter", "sft") or mode != "merged":
+        rule = "stage must be 'adapter' or 'sft', and mode 'merged'"
+        raise CheckpointError(f"{folder / RECORD_FILE}: {rule}, got {stage!r} and {mode!r}")
     config = read_json(folder / ADAPTER_CONFIG)
     layers = _layers(folder / WEIGHTS_FILE, _scale(config, folder / ADAPTER_CONFIG))
     _check_targets(config, layers, folder)
-    masks, head = (torch.zeros(0, 0), None) if plain else _masks(folder / MASKS_FILE)
-    adapter = Adapter(
-        name=folder.resolve().name,
-        layers=layers,
-        mask_embeddings=masks,
-        head=head,
-        record=record,
-    )
-    with failing(f"{folder / RECORD_FILE} is no training record", "train it again", TypeError, ValueError):
-        candidates, _ = adapter.candidates, adapter.block_size
-    if candidates < 1:
-        raise CheckpointError(f"{folder / RECORD_FILE}: candidates must be >= 1, got {candidates}")
-    return adapter
+    if stage == "sft":
+        return Adapter(folder.resolve().name, layers, None)
+    _check_there(folder, MASKS_FILE)
+    mask = _tensors(folder / MASKS_FILE).get("mask_embeddings")
+    if mask is None or mask.dim() != 2 or len(mask) != 1:
+        got = "none" if mask is None else list(mask.shape)
+        raise CheckpointError(f"{folder / MASKS_FILE}: mask_embeddings must be [1, hidden size], got {got}")
+    return Adapter(folder.resolve().name, layers, mask)
 
 
 def _check_ours(folder: Path) -> None:
@@ -95,6 +107,11 @@ def _check_ours(folder: Path) -> None:
     pickled = (folder / WEIGHTS_FILE).with_suffix(".bin")
     if pickled.is_file() and not (folder / WEIGHTS_FILE).is_file():
         raise CheckpointError(f"{pickled} is a pickle, which may hold code: save the adapter as safetensors")
+    if (folder / RECORD_FILE).is_file() and read_json(folder / RECORD_FILE).get("mode") == "gated":
+        raise CheckpointError(
+            f"{folder} is a gated adapter, which acts at masks alone and is no longer read: run it at the commit "
+            f"{_LAST_GATED}, or train a new one (docs/adapters.md)"
+        )
 
 
 def _check_there(folder: Path, *files: str) -> None:
@@ -169,25 +186,6 @@ def _check_targets(config: dict[str, Any], layers: Sequence[Mapping[str, LowRank
             raise CheckpointError(f"{place}: target_modules lacks {min(others)}, which {WEIGHTS_FILE} has: {_MERGE}")
 
 
-def _masks(path: Path) -> tuple[torch.Tensor, HeadWeights | None]:
-    """The mask embeddings, and the head if there is one."""
-    tensors = _tensors(path)
-    masks, up, down = (tensors.get(name) for name in ("mask_embeddings", "head.up", "head.down"))
-    if masks is None or masks.dim() != 2 or not len(masks):
-        got = "none" if masks is None else list(masks.shape)
-        raise CheckpointError(f"{path}: mask_embeddings must be [masks, hidden size], got {got}")
-    if up is None and down is None:
-        return masks, None
-    size = masks.shape[1]
-    shapes = [None if weight is None else list(weight.shape) for weight in (up, down)]
-    if up is None or down is None or shapes != [[len(up), 2 * size], [size, len(up)]]:
-        raise CheckpointError(
-            f"{path}: head.up and head.down must be [hidden, {2 * size}] and [{size}, hidden], got {shapes[0]} and "
-            f"{shapes[1]}"
-        )
-    return masks, HeadWeights(up, down)
-
-
 def _tensors(path: Path) -> dict[str, torch.Tensor]:
     with failing(f"{path} is broken", AGAIN, SafetensorError, OSError):
         return load_file(path)
@@ -254,17 +252,13 @@ def merge(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, adapter: A
     The mask becomes the token `<|mask|>`.
 
     Raises:
-        CheckpointError: one sentence: the adapter does not fit this model, or has more masks than a vocabulary takes.
+        CheckpointError: one sentence: the adapter does not fit this model.
     """
-    size = model.config.hidden_size
-    if adapter.fills_masks and adapter.mask_embeddings.shape != (1, size):
-        raise CheckpointError(
-            f"the merged adapter {adapter.name} must have mask_embeddings [1, {size}], for the vocabulary takes one "
-            f"mask, got {list(adapter.mask_embeddings.shape)}"
-        )
-    layers = model.base_model.layers
+    layers, size = model.base_model.layers, model.config.hidden_size
     if len(adapter.layers) > len(layers):
         raise _misfit(adapter, f"it has weights for {len(adapter.layers)} layers, the base has {len(layers)}")
+    if adapter.mask_1E is not None and adapter.mask_1E.shape[1] != size:
+        raise _misfit(adapter, f"its mask has {adapter.mask_1E.shape[1]} numbers, a token of the base {size}")
     with torch.no_grad():
         for layer, pairs in zip(layers, adapter.layers, strict=False):
             for name, pair in pairs.items():
@@ -272,8 +266,8 @@ def merge(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, adapter: A
                 if change_OI.shape != weight_OI.shape:
                     raise _misfit(adapter, f"it changes {name} as {list(change_OI.shape)}, not {list(weight_OI.shape)}")
                 weight_OI.add_(change_OI, alpha=pair.scale)
-        if adapter.fills_masks:
-            _add_mask(model, tokenizer, adapter.mask_embeddings[0].float())
+        if adapter.mask_1E is not None:
+            _add_mask(model, tokenizer, adapter.mask_1E[0].float())
 
 
 def _misfit(adapter: Adapter, why: str) -> CheckpointError:

@@ -29,7 +29,7 @@ from mars.chat import (
     encode_text,
     end_of_turn,
 )
-from mars.checkpoint.adapter import find_base, is_adapter, load_adapter, merge
+from mars.checkpoint.adapter import Adapter, find_base, is_adapter, load_adapter, merge
 from mars.checkpoint.calibration import scores_of
 from mars.checkpoint.errors import CheckpointError, Progress
 from mars.checkpoint.sources import RECORD_FILE, locate
@@ -40,7 +40,6 @@ from mars.decoders import Needs
 from mars.decoding.pair import Pair
 from mars.decoding.service import Stream, service_of
 from mars.engine import Engine, ModelEngine
-from mars.engine.adapter import Adapter
 from mars.engine.backends import not_invariant
 from mars.engine.workers import release
 
@@ -179,25 +178,27 @@ def _load(
     place: torch.device,
     invariant: bool | None,
 ) -> tuple[ModelEngine, PreTrainedTokenizerBase]:
-    """The engine on the weights in `home`: as they are, also under a gated adapter, or with a merged one added."""
+    """The engine on the weights in `home`, with those of the adapter added."""
     model_type, config = read_config(home)
     tokenizer = load_tokenizer(home, config.vocab_size)
-    known: dict[str, Any] = {**_token_ids(home, tokenizer), "calibration": scores_of(record).pairs}
-    if adapter is None or adapter.gated:
+    if adapter is None:
         model = shared_model(home, kind, place, lambda: load_model(home, model_type, config, kind))
     else:
         model = load_model(home, model_type, config, torch.float32)
         merge(model, tokenizer, adapter)
         model = model.to(place, kind)
-    if adapter is not None and adapter.gated:
-        known["adapter"] = adapter
-    else:
-        mask_token_id = tokenizer.get_vocab().get(MASK_TOKEN)
-        known["mask_token_id"] = mask_token_id if mask_training(record, model_type, name)[0] else None
-        known["diffusion_mask_id"] = mask_token_id if by_block_diffusion(record, name) else None
-    compact = count_weights(model.config) > SMALL
+    special: dict[str, Any] = {**_token_ids(home, tokenizer)}
+    mask_token_id = tokenizer.get_vocab().get(MASK_TOKEN)
     try:
-        engine = ModelEngine(model, **known, invariant=invariant, compact=compact)
+        engine = ModelEngine(
+            model,
+            **special,
+            mask_token_id=mask_token_id if mask_training(record, model_type, name)[0] else None,
+            diffusion_mask_id=mask_token_id if by_block_diffusion(record, name) else None,
+            calibration=scores_of(record).pairs,
+            invariant=invariant,
+            compact=count_weights(model.config) > SMALL,
+        )
     except ValueError as error:
         raise CheckpointError(str(error)) from error
     return engine, tokenizer

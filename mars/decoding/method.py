@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import repeat, takewhile
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -24,10 +24,9 @@ from mars.control import Control
 from mars.decoding.trace import reasons_of, trace
 from mars.decoding.trees import PRICE, ROOT, Copies, Expectation, Plan
 from mars.decoding.windows import tree_window
-from mars.engine.conditional import States
 from mars.engine.window import Window
 from mars.records import FinishReason, Phase, Proposal, Reads, RowPass, Source, Trace
-from mars.sampling import Sampling, pick
+from mars.sampling import Sampling
 
 if TYPE_CHECKING:
     from mars.engine import Engine
@@ -183,8 +182,7 @@ class Batch:
 
     `pending` is the number of columns of real tokens that the window needs, `drafts` the number of drafts to verify,
     `room` the number of tokens worth proposing: the most of any row, or the most possible if every pass must have the
-    same shape (`static`). `states` is the input of a conditional head from this pass, None without one; the caller of
-    the model sets it.
+    same shape (`static`).
     """
 
     rows: list[Row]
@@ -201,7 +199,6 @@ class Batch:
     room: int
     static: bool
     thresholds: tuple[float | None, ...]
-    states: States | None = None
 
     @property
     def extent(self) -> int:
@@ -347,13 +344,12 @@ class Method(ABC):
         batch: Batch,
         logits_RWV: torch.Tensor,
         offsets_W: torch.Tensor | None = None,
-        ids_RW: torch.Tensor | None = None,
         masks: int = 0,
     ) -> Read:
         """Tokens and scores of the columns; they predict the next positions in order, or those at `offsets_W`.
 
-        Offsets are [W], the same for all rows, or [R, W]. With `ids_RW` the tokens are chosen already. The last `masks`
-        columns are a group of masks, whose scores may be calibrated.
+        Offsets are [W], the same for all rows, or [R, W]. The last `masks` columns are a group of masks, whose scores
+        may be calibrated.
         """
         if offsets_W is None:
             offsets_W = torch.arange(logits_RWV.shape[1], device=logits_RWV.device)
@@ -364,73 +360,28 @@ class Method(ABC):
             score=self.score,
             sampling=batch.sampling,
             alternatives=self.alternatives,
-            ids_RW=ids_RW,
         )
         return proposals if self.calibration is None else proposals.calibrated(masks, self.calibration)
-
-    def read_chain(
-        self, batch: Batch, logits_RWV: torch.Tensor, masks: int, offsets_W: torch.Tensor | None = None
-    ) -> Read:
-        """As `read`, but the last `masks` columns are one group behind the column before them.
-
-        With a conditional head the masks are re-ranked, each given the token before it.
-        """
-        if batch.states is None or not masks:
-            return self.read(batch, logits_RWV, offsets_W, masks=masks)
-        width = logits_RWV.shape[1]
-        if offsets_W is None:
-            offsets_W = torch.arange(width, device=logits_RWV.device)
-        offsets_RW = offsets_W.expand(len(logits_RWV), width)
-        positions_RW = batch.written_R[:, None] + offsets_RW
-        chain, group = slice(width - masks), slice(width - masks, width)
-        ids_RW = pick(logits_RWV[:, chain], positions_RW[:, chain], batch.sampling)
-        states = batch.states.at(slice(None), masks)
-        group_RM = _conditional(states, logits_RWV[:, group], ids_RW[:, -1], positions_RW[:, group], batch.sampling)
-        return self.read(batch, logits_RWV, offsets_RW, torch.cat((ids_RW, group_RM), 1), masks)
 
     def read_rows(
         self, batch: Batch, logits_RWV: torch.Tensor, root_R: torch.Tensor | None, masks: int = 0
     ) -> tuple[Read, torch.Tensor | None]:
-        """As `read_chain`, but the proposals of each row from its root on, which is column `root_R`, or the first.
+        """As `read`, but the proposals of each row from its root on, which is column `root_R`, or the first.
 
         Returns: the proposals and the columns that they were read in, None if that is all of them in order.
         """
         if root_R is None:
-            return self.read_chain(batch, logits_RWV, masks), None
+            return self.read(batch, logits_RWV, masks=masks), None
         columns_W = torch.arange(logits_RWV.shape[1], device=logits_RWV.device)
-        proposals = self.read_chain(batch, logits_RWV, masks, (columns_W - root_R[:, None]).clamp_min(0))
+        proposals = self.read(batch, logits_RWV, (columns_W - root_R[:, None]).clamp_min(0), masks)
         index_RW = (columns_W + root_R[:, None]).clamp_max(columns_W[-1])
         return proposals.taken(index_RW), index_RW
 
     def read_path(
         self, batch: Batch, logits_RWV: torch.Tensor, columns_RM: torch.Tensor, chain: Read, last_R: torch.Tensor
     ) -> Read:
-        """The proposals of the chain up to `last_R`, then those of the group of masks in these columns behind it.
-
-        With a conditional head each mask is re-ranked given the token before it.
-        """
+        """The proposals of the chain up to `last_R`, then those of the group of masks in these columns behind it."""
         rows_R1 = torch.arange(len(logits_RWV), device=logits_RWV.device)[:, None]
         logits_RMV = logits_RWV[rows_R1, columns_RM]
         offsets_RM = last_R[:, None] + torch.arange(1, columns_RM.shape[1] + 1, device=logits_RWV.device)
-        if batch.states is None:
-            return chain.joined(self.read(batch, logits_RMV, offsets_RM, masks=columns_RM.shape[1]), last_R)
-        states = replace(batch.states, hidden_RWE=batch.states.hidden_RWE[rows_R1, columns_RM])
-        before_R = chain.ids_RW.gather(1, last_R[:, None])[:, 0]
-        positions_RM = batch.written_R[:, None] + offsets_RM
-        ids_RM = _conditional(states, logits_RMV, before_R, positions_RM, batch.sampling)
-        return chain.joined(self.read(batch, logits_RMV, offsets_RM, ids_RM, columns_RM.shape[1]), last_R)
-
-
-def _conditional(
-    states: States, logits_RMV: torch.Tensor, before_R: torch.Tensor, positions_RM: torch.Tensor, sampling: Sampling
-) -> torch.Tensor:
-    """The tokens of a group [R, M], chosen from left to right; its logits become the conditional ones.
-
-    Rows that sample draw them from the conditional distribution, with the noise that one-token mode uses there: that of
-    seed and position.
-    """
-
-    def draw(mask: int, logits_RV: torch.Tensor) -> torch.Tensor:
-        return pick(logits_RV[:, None], positions_RM[:, mask, None], sampling)[:, 0]
-
-    return states.head.rerank_(logits_RMV, states.hidden_RWE, before_R, draw if sampling.active else None)
+        return chain.joined(self.read(batch, logits_RMV, offsets_RM, masks=columns_RM.shape[1]), last_R)

@@ -11,7 +11,6 @@ from dataclasses import replace
 import torch
 
 from mars.decoding.base import check_causal
-from mars.engine.conditional import States
 from mars.engine.engine import Engine, EngineWrapper, Rows
 from mars.engine.window import Window
 
@@ -91,11 +90,6 @@ class _DraftRows:
         self._rows = rows
         self._draft = draft
         self.move, self.copy = rows.move, rows.copy
-
-    @property
-    def states(self) -> States | None:
-        """Those of the draft."""
-        return self._rows.states
 
     @property
     def warming(self) -> bool:

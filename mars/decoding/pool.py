@@ -388,12 +388,9 @@ class Pool:
 
     def _judge(self, group: Group, logits_RWV: torch.Tensor, whole: bool) -> HostAcceptResult:
         """Accept from the left, keep the proposals, and bring both to the host in one transfer."""
-        states = self._cache.states
         if not whole:  # the pass had rows of others
             rows = torch.tensor(list(group.places), device=logits_RWV.device)
             logits_RWV = logits_RWV[rows][:, logits_RWV.shape[1] - group.window.keep :]
-            states = states and states.at(rows, group.window.keep)
-        group.batch.states = states
         result = self._sequences.judge(group.places, group.method, group.batch, logits_RWV)
         return to_host(result.accepted_R, result.read, result.drafts_R)
 

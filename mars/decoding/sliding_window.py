@@ -53,7 +53,7 @@ class SlidingWindow(Method):
         return 0, 0 if set(batch.thresholds) == {None} else min(self.masks, batch.room - 1)
 
     def judge(self, batch: Batch, logits_RWV: torch.Tensor) -> AcceptResult:
-        proposals = self.read_chain(batch, logits_RWV, logits_RWV.shape[1] - 1)
+        proposals = self.read(batch, logits_RWV, masks=logits_RWV.shape[1] - 1)
         return AcceptResult(proposals, batch.met(proposals.ids_RW, proposals.scores_RW, self.score))
 
     def layout_name(self, row: Row) -> str:

@@ -8,7 +8,6 @@ Shapes: R rows, Q columns, S slots, E hidden size, V vocabulary.
 
 from __future__ import annotations
 
-import copy
 import time
 import weakref
 from collections.abc import Callable, Hashable, Sequence
@@ -17,9 +16,7 @@ from typing import Any, Protocol, Self, TypeVar
 import torch
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from mars.engine.adapter import Adapter
 from mars.engine.backends import not_invariant, runner_of
-from mars.engine.conditional import ConditionalHead, States
 from mars.engine.memory import Memories, Memory, Model
 from mars.engine.network import Network, supports
 from mars.engine.transformer import Transformer
@@ -50,14 +47,7 @@ class Clock:
 
 
 class Rows(Protocol):
-    """The cached sequences of one decoding run, one beside the other.
-
-    `states` are those of the last call's predictions for the conditional head, None from a model without one.
-    """
-
-    @property
-    def states(self) -> States | None:
-        """The states of the last call that the conditional head reads; the next call may overwrite them."""
+    """The cached sequences of one decoding run, one beside the other."""
 
     @property
     def warming(self) -> bool:
@@ -86,7 +76,6 @@ class Rows(Protocol):
 class Engine(Protocol):
     """A model as decoders see it; `mask_token_id` is None unless it was trained to fill masks behind a causal prefix.
 
-    With an adapter it is `vocab_size`: no token of the vocabulary, and one that is never predicted.
     `diffusion_mask_id` is the mask token of a model trained by block diffusion, which is no causal one, else None.
     `template_ids` are the tokens by which a chat is laid out and which no answer holds: special, and no stop token.
     `calibration` [2, M] has the slope and offset of each mask for the score `calibrated` (mars/acceptance.py), float64,
@@ -151,7 +140,6 @@ class ModelEngine:
 
     Qwen2 and Llama run on `Network`, which makes the model's parameters views of its own; others on their modules.
     Engines on one model hold its weights once, in whatever layout (`Network.on`).
-    With `adapter`, a gated one, columns of masks run through it and all others are the model's own, bit for bit.
     `graphs` asks for passes of static shapes, which CUDA graphs replay (mars_kernels); None means on a GPU, where
     `Network` runs.
     `model` is the model itself, on the same weights. `calibration` has the slope and offset of each mask's score.
@@ -162,8 +150,7 @@ class ModelEngine:
     cache want them.
 
     Raises:
-        ValueError: one sentence: the adapter does not fit the model, is not gated, or the model has masks of its own;
-            or invariant passes are asked for that cannot be had.
+        ValueError: invariant passes are asked for that cannot be had.
     """
 
     def __init__(
@@ -175,7 +162,6 @@ class ModelEngine:
         mask_token_id: int | None = None,
         diffusion_mask_id: int | None = None,
         graphs: bool | None = None,
-        adapter: Adapter | None = None,
         invariant: bool | None = None,
         compact: bool = False,
         calibration: Sequence[tuple[float, float]] = (),
@@ -194,52 +180,14 @@ class ModelEngine:
         layout = {"steady": self.invariant, "compact": compact}
         self._network = Network.on(model, never, **layout) if supports(model) else None
         self._model: Model = self._network or self._transformer
-        self._base = self._transformer, self._model
         on_gpu = self.device.type == "cuda"
         wanted = on_gpu and isinstance(self._model, Network) if graphs is None else graphs
         self._runner_of = runner_of(capture=on_gpu) if wanted else None
         self.static_shapes = self._runner_of is not None
         self._memories = Memories(self._model, self._runner_of)
-        self._head: ConditionalHead | None = None
-        self.adapter: Adapter | None = None
-        self.calibration = self._pairs(calibration)
-        if adapter is not None:
-            self._adapt(adapter)
-
-    def with_adapter(self, adapter: Adapter, calibration: Sequence[tuple[float, float]] = ()) -> ModelEngine:
-        """An engine on the same model, weights and stop tokens, with this adapter; this one stays as it is.
-
-        It has caches and streams of its own. A replacement for the adapter and the calibration that this one may have.
-
-        Raises:
-            ValueError: as for the class.
-        """
-        other = copy.copy(self)
-        vars(other).pop("_services", None)
-        other._transformer, other._model = self._base
-        other.calibration = self._pairs(calibration)
-        if self.adapter is not None:
-            other.mask_token_id = None
-        other._adapt(adapter)
-        return other
-
-    def _pairs(self, calibration: Sequence[tuple[float, float]]) -> torch.Tensor | None:
-        return torch.tensor(calibration, dtype=torch.float64, device=self.device).T if calibration else None
-
-    def _adapt(self, adapter: Adapter) -> None:
-        if self.mask_token_id is not None or self.diffusion_mask_id is not None:
-            raise ValueError(
-                f"the adapter {adapter.name} brings masks of its own, but this model was trained with masks: load it "
-                "without the adapter, or the adapter with its base"
-            )
-        adapter.check(self._given)
-        transformer, model = self._base
-        self.adapter = adapter
-        self.mask_token_id = self.vocab_size
-        self._transformer = transformer.adapted(adapter)
-        self._model = model.adapted(adapter) if isinstance(model, Network) else self._transformer
-        self._memories = Memories(self._model, self._runner_of)
-        self._head = _head_of(adapter, self._given, steady=self.invariant)
+        self.calibration: torch.Tensor | None = None
+        if calibration:
+            self.calibration = torch.tensor(calibration, dtype=torch.float64, device=self.device).T
 
     @property
     def model(self) -> PreTrainedModel:
@@ -257,9 +205,9 @@ class ModelEngine:
         if not use_cache:
             if self._network is not None:
                 self._network.restore()
-            return RecomputedRows(self._transformer, rows, capacity, self._head)
+            return RecomputedRows(self._transformer, rows, capacity)
         memory, runner = self._memories.take(rows, capacity + 1)
-        opened = CachedRows(memory, rows, capacity, runner, self._head)
+        opened = CachedRows(memory, rows, capacity, runner)
         weakref.finalize(opened, self._memories.give_back, memory, runner)
         return opened
 
@@ -267,42 +215,15 @@ class ModelEngine:
         return Clock(synchronize=torch.cuda.synchronize if self.device.type == "cuda" else None)
 
 
-def _head_of(adapter: Adapter, model: PreTrainedModel, *, steady: bool) -> ConditionalHead | None:
-    """The adapter's conditional head on the model's embeddings and vocabulary; None if it has none."""
-    weights = adapter.to(model.device, model.dtype).head
-    if weights is None:
-        return None
-    embedding, projection = model.get_input_embeddings(), model.get_output_embeddings()
-    bias = getattr(projection, "bias", None)
-    vocabulary = projection.weight.detach()
-    return ConditionalHead(
-        weights,
-        embedding.weight.detach(),
-        vocabulary,
-        None if bias is None else bias.detach(),
-        adapter.candidates,
-        steady=steady,
-    )
-
-
 class CachedRows:
     """Rows whose keys and values stay on the device; nothing of them is copied but by `move`.
 
     With a `runner`, passes have static shapes, and CUDA graphs may stand in for them. The memory may be larger than
-    what was asked for. `states` is that of the last pass, None without a conditional head.
+    what was asked for.
     """
 
-    def __init__(
-        self,
-        memory: Memory,
-        rows: int,
-        capacity: int,
-        runner: Any = None,
-        head: ConditionalHead | None = None,
-    ):
-        self.states: States | None = None
+    def __init__(self, memory: Memory, rows: int, capacity: int, runner: Any = None):
         self.runner = runner
-        self._head = head
         self._memory = memory
         self._rows = rows
         self._capacity = capacity
@@ -317,9 +238,7 @@ class CachedRows:
         """Logits [R, keep, V] of the last columns."""
         _check_window(window, self._rows, self._capacity)
         self._extent = max(self._extent, window.extent)
-        logits_RWV = self._memory.forward(window) if self.runner is None else self.runner.forward(window)
-        self._take_states(window.rows)
-        return logits_RWV
+        return self._memory.forward(window) if self.runner is None else self.runner.forward(window)
 
     @torch.inference_mode()
     def run(self, key: Hashable, extent: int, body: Callable[[], T]) -> T:
@@ -333,13 +252,7 @@ class CachedRows:
 
     def read(self, window: Window) -> torch.Tensor:
         """As `forward`, inside a `run`: no value is looked at, and the window has one of the runner's shapes."""
-        logits_RWV = self._memory.forward(window, static=True)
-        self._take_states(window.rows)
-        return logits_RWV
-
-    def _take_states(self, rows: int) -> None:
-        states = self._memory.states
-        self.states = None if self._head is None or states is None else States(states[:rows], self._head)
+        return self._memory.forward(window, static=True)
 
     @torch.inference_mode()
     def move(self, source: int, target: int) -> None:
@@ -355,9 +268,7 @@ class RecomputedRows:
 
     warming = False
 
-    def __init__(self, transformer: Transformer, rows: int, capacity: int, head: ConditionalHead | None = None):
-        self.states: States | None = None
-        self._head = head
+    def __init__(self, transformer: Transformer, rows: int, capacity: int):
         self._transformer = transformer
         self._capacity = capacity
         self._ids_RS = torch.zeros(rows, capacity + 1, dtype=torch.long, device=transformer.device)
@@ -378,10 +289,9 @@ class RecomputedRows:
         slots_RQS = window.slots_RQ[..., None].expand(-1, -1, window.extent)
         visible_RSS = causal_SS.repeat(window.rows, 1, 1).scatter_(1, slots_RQS, window.visible(numbers_S))
         ids_RS = ids_RS[:, : window.extent]
-        hidden_RSE = self._transformer.hidden(ids_RS, positions_RS, visible_RSS[:, None], visible_RSS)
+        hidden_RSE = self._transformer.hidden(ids_RS, positions_RS, visible_RSS[:, None])
         wanted_RW1 = window.slots_RQ[:, window.columns - window.keep :, None]
         kept_RWE = hidden_RSE.gather(1, wanted_RW1.expand(-1, -1, hidden_RSE.shape[2]))
-        self.states = None if self._head is None else States(kept_RWE, self._head)
         return self._transformer.logits(kept_RWE)
 
     @torch.inference_mode()

@@ -1,6 +1,6 @@
 """Matrix products with a model's weights, the short way for every number of rows.
 
-Shapes: T rows, I and O the input and output features, C candidates, V vocabulary.
+Shapes: T rows, I and O the input and output features, V vocabulary.
 """
 
 from __future__ import annotations
@@ -17,8 +17,6 @@ from torch.nn import functional
 _WORTH_ONEDNN = 500_000
 _LEAST_ROWS_UNPACKED = 8
 _BEYOND_CACHES = 2**20
-# Blocks of the vocabulary whose largest logits say which ones are worth a look; see `most_probable`.
-_BLOCK = 64
 _COARSE = (torch.bfloat16, torch.float16)
 
 
@@ -112,23 +110,6 @@ def vocabulary_of(weight_OI: torch.Tensor, bias_O: torch.Tensor | None, *, pack:
     if weight_OI.dtype in _COARSE and weight_OI.device.type == "cpu":
         weight_OI, bias_O = weight_OI.float(), None if bias_O is None else bias_O.float()
     return Linear(weight_OI, bias_O, pack=pack)
-
-
-def most_probable(logits: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """The largest `count` logits of [..., V] and their tokens [..., count], the most probable first.
-
-    They lie in the `count` blocks with the largest maxima: to look for them there takes a third of the time that it
-    takes in the whole vocabulary, which must be a multiple of the block's size.
-    """
-    vocabulary = logits.shape[-1]
-    if vocabulary % _BLOCK or vocabulary // _BLOCK <= 2 * count:
-        top = logits.topk(count)
-        return top.values, top.indices
-    blocks = logits.reshape(*logits.shape[:-1], -1, _BLOCK)
-    best = blocks.amax(-1).topk(count).indices
-    within = blocks.gather(-2, best[..., None].expand(*best.shape, _BLOCK)).flatten(-2)
-    values, places = within.topk(count)
-    return values, best.gather(-1, places // _BLOCK) * _BLOCK + places % _BLOCK
 
 
 def _has_onednn(weight: torch.Tensor) -> bool:

@@ -28,10 +28,10 @@ or, to compare with, from the same SFT checkpoint
   block-diffusion  masks of a block are filled in any order by bidirectional attention inside it (BD3-LM, arXiv
         2503.09573): the model is no autoregressive one any more
 
-or, for a pretrained model that should stay as it is
+or, for a pretrained model, as a LoRA
 
   distill  conversations that the model writes itself, as data for its adapter
-  adapter  a MARS adapter on that model: masks go through a LoRA, real tokens through the model itself
+  adapter  a MARS adapter on that model, which is merged into it when it is loaded
   pair  both stages on a pretrained model, as adapters: its data, AR SFT, then MARS from it
 """
 EXAMPLES = """\
@@ -48,7 +48,7 @@ examples:
     python -m mars.training sft  --output runs/qwen-sft --checkpoint Qwen/Qwen2.5-0.5B-Instruct --data chats.jsonl
     python -m mars.training mars --output runs/qwen-mars --checkpoint runs/qwen-sft --data chats.jsonl --block-size 4
 
-  a MARS adapter on a pretrained model (the shipped one: see its card):
+  a MARS adapter on a pretrained model (the shipped pair: see its card):
     python -m mars.training distill --checkpoint smollm2-135m --output runs/chats.jsonl --self-prompts 3000
     python -m mars.training adapter --base smollm2-135m --data runs/chats.jsonl --output runs/smollm2-mars
 

@@ -1,13 +1,11 @@
-"""The objective of a MARS adapter: masks behind a frozen base model, and a head that knows the token before.
+"""The objective of a MARS adapter: masks and real tokens go through one LoRA on a frozen base model.
 
 Groups of masks are put behind anchors, positions of the answers of a conversation: mask k of a group reads the real
-tokens up to its anchor and the masks before it, and learns the token k + 2 places behind the anchor. In mode `gated`
-the base reads the real tokens once, without gradient, and only the masks' columns go through the adapter, which leaves
-the base as it is, bit for bit. In mode `merged` (the paper's) real tokens and masks go through it together, and the
-real tokens are held to the base's distribution.
+tokens up to its anchor and the masks before it, and learns the token k + 2 places behind the anchor. The real tokens
+are held to the base's distribution.
 
 Shapes: R sequences, L tokens, A anchors a sequence, K masks an anchor, N masks that are computed (of R * A * K), C
-columns of one pass (R * L real tokens, N masks, or both), H heads, G key-value heads, D head size, E hidden size,
+columns of one pass (R * L real tokens, or these and N masks), H heads, G key-value heads, D head size, E hidden size,
 S rank, V vocabulary, T teacher's candidates.
 """
 
@@ -26,9 +24,7 @@ from transformers import PreTrainedModel
 from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 
 from mars.engine.adapter import LINEARS, linear_of
-from mars.engine.conditional import EPSILON
 from mars.training.data import Conversation
-from mars.training.settings import Mode
 
 TEACHER_CANDIDATES = 32
 LOSS_ROWS, LOSS_ROWS_CUDA = 128, 4096  # rows whose logits exist at once: few fit a CPU's cache, many fill a GPU
@@ -75,28 +71,6 @@ class AnchorCollator:
         spans = [torch.cat([torch.arange(first - 1, end - 1) for first, end in one.answers]) for _, one in examples]
         before = pad_sequence(spans, batch_first=True, padding_value=-1)
         return {"input_ids": ids, "anchors": anchors[:, :most], "counts": counts[:, :most], "before": before}
-
-
-class ConditionalHead(nn.Module):
-    """Adds the token before a mask to its hidden state: c = n + down · silu(up · [rms(e); rms(n)])."""
-
-    def __init__(self, hidden_size: int, width: int | None = None):
-        super().__init__()
-        width = width or 2 * hidden_size
-        self.up = nn.Linear(2 * hidden_size, width, bias=False)
-        self.down = nn.Linear(width, hidden_size, bias=False)
-        nn.init.zeros_(self.down.weight)
-
-    def forward(self, before_NE: Tensor, hidden_NE: Tensor) -> Tensor:
-        """States [N, E] from the embeddings of the tokens before and the masks' normed hidden states."""
-        both = torch.cat((_rms(before_NE), _rms(hidden_NE)), -1)
-        moved: Tensor = self.down(functional.silu(self.up(both)))
-        return hidden_NE + moved
-
-
-def _rms(x: Tensor) -> Tensor:
-    wide = x.float()
-    return (wide * (wide.square().mean(-1, keepdim=True) + EPSILON).rsqrt()).to(x.dtype)
 
 
 def _loss_rows(x: Tensor) -> int:
@@ -173,39 +147,28 @@ class LowRankPair(nn.Module):
 
 SCALE = 2.0
 """lora_alpha / r."""
-Attend = Callable[[int, Tensor, Tensor, Tensor], Tensor]
-"""Attention of a layer: its number, queries [C, H, D], keys and values [C, G, D] give [C, H * D]."""
+Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""Attention of a layer: queries [C, H, D], keys and values [C, G, D] give [C, H * D]."""
 
 
 class AdapterModel(nn.Module):
-    """A frozen base, a LoRA, an embedding for each mask of a group, and the conditional head.
+    """A frozen base, a LoRA, and the embedding of the mask.
 
-    In mode `merged` the adapter acts on real tokens too, all masks share one embedding, and the loss has a part that
-    holds the answers' tokens to the base's distribution, times `sft_weight`: then merging the adapter leaves one plain
-    model. Without masks, K = 0, the loss is the cross-entropy of the answers' tokens: plain SFT.
+    The loss has a part that holds the answers' tokens to the base's distribution, times `sft_weight`: then merging the
+    adapter leaves one plain model. Without masks, K = 0, it is the cross-entropy of the answers' tokens: plain SFT.
     `hard_share` is the weight of the token that was written in a mask's target; the rest is the base's distribution.
 
-    `state_dict` holds the trained weights and nothing else. `hits` [2, K] counts the masks whose most probable token
-    was right, `seen` [2, K] all masks (alone, and given the token before), since both were last set to zero.
+    `state_dict` holds the trained weights and nothing else. `hits` [K] counts the masks whose most probable token was
+    right, `seen` [K] all masks, since both were last set to zero.
     """
 
     accepts_loss_kwargs = True  # so the Trainer leaves it to us to divide by the masks of a whole step
 
     def __init__(
-        self,
-        base: PreTrainedModel,
-        *,
-        masks: int,
-        rank: int,
-        head: bool,
-        mode: Mode = "gated",
-        sft_weight: float = 1.0,
-        hard_share: float = 1.0,
-        marginal_share: float = 0.3,
+        self, base: PreTrainedModel, *, masks: int, rank: int, sft_weight: float = 1.0, hard_share: float = 1.0
     ):
         super().__init__()
-        self.mode = mode
-        self.sft_weight = sft_weight if mode == "merged" else 0.0
+        self.sft_weight = sft_weight
         for parameter in base.parameters():
             parameter.requires_grad_(False)
         self.base: Any = base
@@ -214,16 +177,13 @@ class AdapterModel(nn.Module):
             for layer in base.base_model.layers
         )
         embedding = base.get_input_embeddings().weight
-        kinds = masks if mode == "gated" else min(masks, 1)
-        noise = torch.randn(kinds, embedding.shape[1]).to(embedding.device)  # the same on every device
+        noise = torch.randn(min(masks, 1), embedding.shape[1]).to(embedding.device)  # the same on every device
         start = embedding.float().mean(0) + 0.02 * noise
         self.mask_embeddings = nn.Parameter(start, requires_grad=masks > 0)
-        self.head = ConditionalHead(embedding.shape[1]) if head else None
         self.masks = masks
         self.hard_share = hard_share
-        self.marginal_share = marginal_share
-        self.hits = torch.zeros(2, masks)
-        self.seen = torch.zeros(2, masks)
+        self.hits = torch.zeros(masks)
+        self.seen = torch.zeros(masks)
 
     def state_dict(self, *arguments: Any, **options: Any) -> dict[str, Any]:  # type: ignore[override]
         """The trained weights."""
@@ -237,32 +197,31 @@ class AdapterModel(nn.Module):
         place_B = before[row_B, index_B]
         which_B = row_B * length + place_B
         if not self.masks:
-            hidden_CE = self._walk(*self._real(input_ids), _Causal(rows), adapted=True)
+            hidden_CE = self._walk(*self._real(input_ids), lambda *x: _attend_real(rows, *x)[0], adapted=True)
             written = input_ids[row_B, place_B + 1, None]
             return {"clean_loss": self._teach(hidden_CE[which_B], written, torch.ones_like(written).float())[0]}
         row_N, k_N, place_N = _places(anchors, counts, self.masks)
         teacher_CE, student_CE, hidden_NE = self.hidden(input_ids, anchors, counts)
         # Mask k of a group stands at place + 1 and stands for the token behind it.
         targets = self._targets(teacher_CE, row_N * length + place_N + 1, input_ids[row_N, place_N + 2])
-        losses = {"mask_loss": self._loss(hidden_NE, targets, input_ids[row_N, place_N + 1], k_N)}
+        loss, hits = self._teach(hidden_NE, *targets)
+        self._count(hits, k_N)
+        losses = {"mask_loss": loss}
         if self.sft_weight:
             ids, mass = _candidates(teacher_CE[which_B], self.vocabulary)
             losses["clean_loss"] = self._teach(student_CE[which_B], ids, mass)[0] * self.sft_weight
         return losses
 
     def hidden(self, input_ids: Tensor, anchors: Tensor, counts: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Normed states of the real tokens [R * L, E] in the base, and as masks see them, and of the masks [N, E]."""
+        """Normed states of the real tokens [R * L, E] in the base, and with the adapter, and of the masks [N, E]."""
         rows = len(input_ids)
         index_N = (torch.arange(self.masks, device=anchors.device) < counts[..., None]).flatten().nonzero()[:, 0]
-        _, k_N, place_N = _places(anchors, counts, self.masks)
+        _, _, place_N = _places(anchors, counts, self.masks)
         clean_CE, places_C = self._real(input_ids)
-        masks_NE = self.mask_embeddings[k_N.clamp_max(len(self.mask_embeddings) - 1)].to(clean_CE.dtype)
-        causal, groups = _Causal(rows), _Groups(rows, anchors, index_N, self.masks)
+        masks_NE = self.mask_embeddings[torch.zeros_like(place_N)].to(clean_CE.dtype)
         with torch.no_grad():
-            teacher_CE = self._walk(clean_CE, places_C, causal, adapted=False)
-        if self.mode == "gated":
-            groups.clean = causal.kept
-            return teacher_CE, teacher_CE, self._walk(masks_NE, place_N + 1, groups, adapted=True)
+            teacher_CE = self._walk(clean_CE, places_C, lambda *x: _attend_real(rows, *x)[0], adapted=False)
+        groups = _Groups(rows, anchors, index_N, self.masks)
         both = self._walk(torch.cat((clean_CE, masks_NE)), torch.cat((places_C, place_N + 1)), groups, adapted=True)
         student_CE, hidden_NE = both.split((len(clean_CE), len(masks_NE)))
         return teacher_CE, student_CE, hidden_NE
@@ -298,7 +257,7 @@ class AdapterModel(nn.Module):
                 product(number, name, normed).unflatten(-1, (-1, size)) for name in ("q_proj", "k_proj", "v_proj")
             )
             queries, keys = apply_rotary_pos_emb(queries, keys, cosines[0], sines[0])
-            x_CE = x_CE + product(number, "o_proj", attend(number, queries, keys, values))
+            x_CE = x_CE + product(number, "o_proj", attend(queries, keys, values))
             normed = _norm(layer.post_attention_layernorm, x_CE)
             gate, up = (product(number, name, normed) for name in ("gate_proj", "up_proj"))
             x_CE = x_CE + product(number, "down_proj", functional.silu(gate) * up)
@@ -314,32 +273,15 @@ class AdapterModel(nn.Module):
         ids, mass = _candidates(teacher_CE[which_N], self.vocabulary)
         return torch.cat((ids, ids_N1), 1), torch.cat((mass * (1 - self.hard_share), hard), 1)
 
-    def _loss(self, hidden_NE: Tensor, targets: tuple[Tensor, Tensor], before_N: Tensor, k_N: Tensor) -> Tensor:
-        """Sum over the masks of the cross-entropy against their targets."""
-        ids_NT, target_NT = targets
-        if self.head is None:
-            loss, hits = self._teach(hidden_NE, ids_NT, target_NT)
-            self._count(0, hits, k_N)
-            return loss
-        with torch.autocast(hidden_NE.device.type, torch.bfloat16, enabled=hidden_NE.dtype == torch.bfloat16):
-            state_NE = self.head(self.base.get_input_embeddings()(before_N), hidden_NE)
-        loss, hits = self._teach(state_NE, ids_NT, target_NT)
-        self._count(1, hits, k_N)
-        # The head re-ranks what the mask alone finds probable, so that must be trained too; a sample of them is enough.
-        few = torch.randperm(len(k_N))[: max(1, round(len(k_N) * self.marginal_share))].to(k_N.device)
-        alone, hits = self._teach(hidden_NE[few], ids_NT[few], target_NT[few])
-        self._count(0, hits, k_N[few])
-        return loss + self.marginal_share * alone * (len(k_N) / len(few))
-
     def _teach(self, state_NE: Tensor, ids_NT: Tensor, target_NT: Tensor) -> tuple[Tensor, Tensor]:
         return TeacherLoss.apply(state_NE, self.vocabulary, ids_NT, target_NT)
 
-    def _count(self, kind: int, hits: Tensor, k_N: Tensor) -> None:
+    def _count(self, hits: Tensor, k_N: Tensor) -> None:
         device = self.hits.device  # that of the masks' first count on: nothing is read back from a GPU in a step
         if device != hits.device:
             self.hits, self.seen = self.hits.to(hits.device), self.seen.to(hits.device)
-        self.hits[kind].index_add_(0, k_N, hits.float())
-        self.seen[kind].index_add_(0, k_N, torch.ones_like(k_N, dtype=torch.float32))
+        self.hits.index_add_(0, k_N, hits.float())
+        self.seen.index_add_(0, k_N, torch.ones_like(k_N, dtype=torch.float32))
 
 
 def _norm(norm: Any, x_CE: Tensor) -> Tensor:
@@ -364,45 +306,33 @@ def _candidates(teacher_NE: Tensor, vocabulary_VE: Tensor) -> tuple[Tensor, Tens
     return torch.cat(ids), torch.cat(mass)
 
 
-class _Causal:
-    """Attention of R padded sequences among their own real tokens; keeps keys and values [R, G, L, D] of each layer."""
-
-    def __init__(self, rows: int):
-        self._rows = rows
-        self.kept: list[tuple[Tensor, Tensor]] = []
-
-    def __call__(self, number: int, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
-        sequences = (x.unflatten(0, (self._rows, -1)).transpose(1, 2) for x in (queries, keys, values))
-        queries, keys, values = sequences
-        self.kept.append((keys, values))
-        grid = queries.unflatten(1, (keys.shape[1], -1)) * queries.shape[-1] ** -0.5  # [R, G, S, L, D]
-        length = keys.shape[2]
-        # Padding is on the right, so no real token sees it. (The fused kernel's backward pass is slow on a CPU.)
-        scores = (grid.flatten(2, 3) @ keys.transpose(2, 3)).view(*grid.shape[:4], length)
-        unseen = torch.full((length, length), -torch.inf, device=keys.device, dtype=keys.dtype).triu_(1)
-        weights = (scores + unseen).softmax(-1)
-        found = (weights.flatten(2, 3) @ values).view_as(grid).flatten(1, 2)
-        return found.transpose(1, 2).flatten(2).flatten(0, 1)
+def _attend_real(rows: int, queries: Tensor, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Attention [C, H * D] of R padded sequences among their own real tokens; their keys and values [R, G, L, D]."""
+    queries, keys, values = (x.unflatten(0, (rows, -1)).transpose(1, 2) for x in (queries, keys, values))
+    grid = queries.unflatten(1, (keys.shape[1], -1)) * queries.shape[-1] ** -0.5  # [R, G, S, L, D]
+    length = keys.shape[2]
+    # Padding is on the right, so no real token sees it. (The fused kernel's backward pass is slow on a CPU.)
+    scores = (grid.flatten(2, 3) @ keys.transpose(2, 3)).view(*grid.shape[:4], length)
+    unseen = torch.full((length, length), -torch.inf, device=keys.device, dtype=keys.dtype).triu_(1)
+    weights = (scores + unseen).softmax(-1)
+    found = (weights.flatten(2, 3) @ values).view_as(grid).flatten(1, 2)
+    return found.transpose(1, 2).flatten(2).flatten(0, 1), keys, values
 
 
 class _Groups:
-    """Attention of masks: to the real tokens up to their anchor, and in their group to those before and themselves.
+    """Attention of the real tokens, and of the masks: to those up to their anchor, and in their group up to themselves.
 
-    The real tokens are the first columns of the same pass, or those whose keys and values `clean` has.
+    The columns of the masks stand behind those of the real tokens.
     """
 
     def __init__(self, rows: int, anchors: Tensor, index_N: Tensor, masks: int):
-        self.clean: list[tuple[Tensor, Tensor]] | None = None
         self._rows, self._anchors, self._index_N, self._masks = rows, anchors, index_N, masks
         self._own_KK = torch.full((masks, masks), -torch.inf, device=anchors.device).triu_(1)
 
-    def __call__(self, number: int, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
-        if self.clean is not None:
-            return self._attend(queries, keys, values, *self.clean[number])
+    def __call__(self, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
         real = len(queries) - len(self._index_N)
-        causal = _Causal(self._rows)
-        found = causal(number, queries[:real], keys[:real], values[:real])
-        return torch.cat((found, self._attend(queries[real:], keys[real:], values[real:], *causal.kept[0])))
+        found, *clean = _attend_real(self._rows, queries[:real], keys[:real], values[:real])
+        return torch.cat((found, self._attend(queries[real:], keys[real:], values[real:], *clean)))
 
     def _attend(self, queries: Tensor, keys: Tensor, values: Tensor, clean_RGLD: Tensor, values_RGLD: Tensor) -> Tensor:
         """[N, H * D]."""

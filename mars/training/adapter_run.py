@@ -19,6 +19,7 @@ from mars.chat import end_of_turn
 from mars.checkpoint.adapter import (
     MASKS_FILE,
     WEIGHTS_FILE,
+    Adapter,
     find_base,
     is_adapter,
     load_adapter,
@@ -27,7 +28,7 @@ from mars.checkpoint.adapter import (
 from mars.checkpoint.converted import known_fingerprint
 from mars.checkpoint.sources import RECORD_FILE, adapter_base, locate
 from mars.checkpoint.weights import load_model, load_tokenizer, read_config
-from mars.engine.adapter import LINEARS, Adapter
+from mars.engine.adapter import LINEARS
 from mars.provenance import provenance
 from mars.training.adapter import SCALE, AdapterModel, AnchorCollator
 from mars.training.data import Conversation, encode_conversation, read_chats
@@ -91,17 +92,16 @@ class AdapterTrainer(MixedLengthTrainer):
         """Add the share of masks whose most probable token was right, by their number, of this process."""
         model: Any = self.accelerator.unwrap_model(self.model)
         if "loss" in logs:
-            for name, hits, seen in zip(("alone", "given"), model.hits, model.seen, strict=True):
-                for k in range(model.masks):
-                    if seen[k] > 0:
-                        logs[f"{name}_{k + 1}"] = round(float(hits[k] / seen[k]), 4)
+            for k in range(model.masks):
+                if model.seen[k] > 0:
+                    logs[f"alone_{k + 1}"] = round(float(model.hits[k] / model.seen[k]), 4)
             model.hits.zero_()
             model.seen.zero_()
         super().log(logs, *arguments, **options)
 
 
 def train_adapter(settings: AdapterSettings, command: str) -> Path:
-    """Train, and save the adapter in PEFT's format with masks, head and record; returns its folder.
+    """Train, and save the adapter in PEFT's format with mask and record; returns its folder.
 
     Raises:
         ValueError: bad settings, data or base, in one sentence.
@@ -109,7 +109,7 @@ def train_adapter(settings: AdapterSettings, command: str) -> Path:
     set_seed(settings.seed)
     base, tokenizer, origin, before = load_base(settings.base)
     conversations, lost = read_data(settings, tokenizer, int(base.config.max_position_embeddings))
-    shape = {name: getattr(settings, name) for name in ("masks", "rank", "head", "mode", "sft_weight", "hard_share")}
+    shape = {name: getattr(settings, name) for name in ("masks", "rank", "sft_weight", "hard_share")}
     model = AdapterModel(base, **shape)
     if settings.start is not None:
         load_trained(model, Path(settings.start))
@@ -179,8 +179,8 @@ def load_base(source: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase, di
     name = source
     if is_adapter(folder):
         before = load_adapter(folder)
-        if before.fills_masks:
-            raise ValueError(f"{source} is an adapter with masks: give a model, or an adapter of plain SFT (--masks 0)")
+        if before.mask_1E is not None:
+            raise ValueError(f"{source} is an adapter with masks: give a model, or an adapter of plain SFT")
         home, name = find_base(folder), str(adapter_base(folder))
     model_type, config = read_config(home)
     model, tokenizer = (
@@ -255,7 +255,7 @@ def load_trained(model: AdapterModel, folder: Path) -> None:
     saved, wanted = load_file(step), model.state_dict()
     misfits = [name for name, value in wanted.items() if name not in saved or saved[name].shape != value.shape]
     if misfits:
-        raise ValueError(f"{step} does not fit in {misfits[0]}: it was trained with other masks, rank or head")
+        raise ValueError(f"{step} does not fit in {misfits[0]}: it was trained with another rank, or without masks")
     model.load_state_dict(saved, strict=False)
 
 
@@ -267,10 +267,10 @@ def save_adapter(
     source: dict[str, Any],
     before: Adapter | None = None,
 ) -> None:
-    """Write the adapter in PEFT's format and bfloat16, masks and head beside it, and the training record.
+    """Write the adapter in PEFT's format and bfloat16, the mask beside it, and the training record.
 
     `before` is the adapter that the base had already: the two become one on the base's own base.
-    Without masks its stage is `sft`, and it has neither masks nor a block size.
+    Without masks its stage is `sft`, and it has neither mask nor block size.
     """
     output = Path(settings.output)
     output.mkdir(parents=True, exist_ok=True)
@@ -296,19 +296,15 @@ def save_adapter(
         for letter, half in zip("AB", pair, strict=True)
     }
     save_file(weights, output / WEIGHTS_FILE, {"format": "pt"})
-    extra: dict[str, torch.Tensor] = {"mask_embeddings": model.mask_embeddings}
-    if model.head is not None:
-        extra |= {"head.up": model.head.up.weight, "head.down": model.head.down.weight}
     if model.masks:
-        halves = {name: weight.detach().bfloat16().contiguous() for name, weight in extra.items()}
+        halves = {"mask_embeddings": model.mask_embeddings.detach().bfloat16().contiguous()}
         save_file(halves, output / MASKS_FILE, {"format": "pt"})
     record = {
         "stage": "adapter" if model.masks else "sft",
-        "mode": settings.mode,
+        "mode": "merged",
         "block_size": settings.block_size or settings.masks + 1 if model.masks else None,
-        "sft_loss": settings.sft_weight > 0 if model.masks and settings.mode == "merged" else None,
+        "sft_loss": settings.sft_weight > 0 if model.masks else None,
         "masks": settings.masks,
-        "head": settings.head,
         "base": origin,
         "settings": {name: value for name, value in asdict(settings).items() if name != "output"},
         "measured": measured,

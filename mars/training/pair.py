@@ -57,8 +57,6 @@ def train_pair(settings: PairSettings, command: str) -> Path:
             chats += (chat.messages for chat in read_chats(source))
         _write(files["sft"], ({"messages": one} for one in [*_problems(settings, 0), *chats]))
     common: dict[str, Any] = {
-        "mode": "merged",
-        "head": False,
         "batch_size": settings.batch_size,
         "max_length": settings.max_length,
         "save_steps": 20,

@@ -9,8 +9,6 @@ from typing import Any, Literal
 from mars.decoders import Stage
 from mars.options import SOURCES
 
-Mode = Literal["gated", "merged"]
-
 HEAD_SIZE = 32
 
 
@@ -168,17 +166,15 @@ class AdapterSettings:
     `block_size` than K + 1 may be faster. With `minutes` the clock sets the schedule, not `epochs`.
     """
 
-    base: str = _option(MISSING, f"{SOURCES}: the model, which stays as it is")
+    base: str = _option(MISSING, f"{SOURCES}: the model, or an adapter of plain SFT on one")
     data: tuple[str, ...] = _option(MISSING, "JSONL files written by distill")
     output: str = _option(MISSING, "folder of the adapter; steps to resume from go to OUTPUT/work")
-    mode: Mode = _option("gated", "masks only, or one model for everything")  # noqa: RUF009 - a field of dataclasses
-    sft_weight: float = _option(1.0, "mode merged: weight of what keeps the text without masks; 0 trains masks alone")
-    masks: int = _option(6, "masks of a group; 0 in mode merged is plain SFT of a LoRA, to compare with")
+    sft_weight: float = _option(1.0, "weight of what keeps the text without masks; 0 trains masks alone")
+    masks: int = _option(6, "masks of a group; 0 is plain SFT of a LoRA, to compare with")
     block_size: int | None = _option(
         None, "what decoders take unless told otherwise; one more than the masks if not given"
     )
     rank: int = _option(16, "rank of the LoRA on all seven linears")
-    head: bool = _option(True, "without the conditional head")
     hard_share: float = _option(
         1.0, "weight of the token that was written in a mask's target; the rest is the base's distribution"
     )
@@ -210,23 +206,12 @@ class AdapterSettings:
         _at_least(self, 16, "max_length")
         _positive(self, "learning_rate", "epochs", "minutes", "pause_after")
         _check(self, "above 0 and at most 1", lambda value: 0 < value <= 1, "keep")
-        if self.mode not in ("gated", "merged"):
-            raise ValueError(f"mode must be gated or merged, got {self.mode!r}")
-        self._check_losses()
+        _at_least(self, 0, "sft_weight")
+        if not self.masks and not self.sft_weight:
+            raise ValueError("masks must be >= 1, or the SFT loss must have a weight: else nothing is trained")
+        if not self.masks and self.block_size is not None:
+            raise ValueError("masks 0 is plain SFT, without a block size: give no block-size")
         if self.block_size is not None and not 2 <= self.block_size <= self.masks + 1:
             raise ValueError(f"block_size must be between 2 and masks + 1 = {self.masks + 1}, got {self.block_size}")
         if self.pause_after is not None and self.minutes is None:
             raise ValueError("pause_after is for training by the clock: give minutes too")
-
-    def _check_losses(self) -> None:
-        _at_least(self, 0, "sft_weight")
-        if self.sft_weight != 1 and self.mode != "merged":
-            raise ValueError(
-                "sft-weight is for mode merged: a gated adapter leaves real tokens to the base, so it has no SFT loss"
-            )
-        if self.masks:
-            return
-        if self.mode != "merged" or not self.sft_weight:
-            raise ValueError("masks must be >= 1, or 0 in mode merged with the SFT loss: else nothing is trained")
-        if self.head or self.block_size is not None:
-            raise ValueError("masks 0 is plain SFT, without a head or a block size: give no-head and no block-size")

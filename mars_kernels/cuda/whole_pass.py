@@ -112,12 +112,11 @@ class WholePasses:
         slots_RQ = window.slots_RQ.masked_fill(~live_R[:, None], 0)
         window = replace(window, slots_RQ=slots_RQ, extent=extent)
         logits_RWV = self._cache.read(window)
-        batch.states = self._cache.states
         result = self._sequences.judge(range(count), method, batch, logits_RWV, live_R)
         listed = result.read.alternatives
         alternatives = 0 if listed is None else listed[0].shape[-1]
         table_RN = packed(result.accepted_R, result.read, result.drafts_R)
-        return _Pass(table_RN, alternatives, replace(batch, rows=[], states=None), window)
+        return _Pass(table_RN, alternatives, replace(batch, rows=[]), window)
 
     def _set_live(self, places: Sequence[int]) -> None:
         if self._live != places:

@@ -97,7 +97,7 @@ def test_names_in_the_settings_are_whole(wide: Page) -> None:
     })""")
     assert len(widths) == 3
     for preset, checkpoint, decoder in widths:
-        assert min(checkpoint, decoder) > 140  # smollm2-135m-gated, and the arrow
+        assert min(checkpoint, decoder) > 140  # the longest name, and the arrow
         assert preset > max(checkpoint, decoder)
 
 

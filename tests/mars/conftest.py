@@ -145,24 +145,22 @@ def llama_folder(tmp_path: Path, tiny_llama: PreTrainedModel, tiny_tokenizer: Pr
 
 @pytest.fixture
 def write_adapter(tmp_path: Path, tiny_llama: PreTrainedModel, llama_folder: Path) -> Callable[..., Path]:
-    """`write_adapter(mode)`: an adapter of the tiny Llama with random weights, its LoRA saved by PEFT itself."""
+    """`write_adapter()`: an adapter of the tiny Llama with random weights, its LoRA saved by PEFT itself."""
 
-    def write(mode: str = "gated", masks: int = 3, **record: Any) -> Path:
+    def write(**record: Any) -> Path:
         torch.manual_seed(3)
         wanted = LoraConfig(r=4, lora_alpha=8, target_modules=["q_proj", "v_proj", "o_proj", "gate_proj", "down_proj"])
         model = get_peft_model(copy.deepcopy(tiny_llama), wanted)
         for name, weight in model.named_parameters():
             if "lora_B" in name:
                 weight.data.normal_(std=0.2)
-        folder = tmp_path / f"tiny-{mode}"
+        folder = tmp_path / "tiny-adapter"
         model.save_pretrained(folder)
-        save_file({"mask_embeddings": torch.randn(masks, 32)}, folder / "masks.safetensors")
+        save_file({"mask_embeddings": torch.randn(1, 32)}, folder / "masks.safetensors")
         described = {
             "stage": "adapter",
-            "mode": mode,
+            "mode": "merged",
             "block_size": 4,
-            "masks": masks,
-            "head": False,
             "base": {"name": str(llama_folder), "fingerprint": folder_fingerprint(llama_folder)},
             **record,
         }

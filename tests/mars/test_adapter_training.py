@@ -27,7 +27,6 @@ from mars.training.__main__ import main
 from mars.training.adapter import SCALE, AdapterModel, AnchorCollator, TeacherLoss
 from mars.training.adapter_run import AdapterTrainer, examples_seen
 from mars.training.data import Conversation, encode_conversation
-from mars.training.settings import AdapterSettings, Mode
 from mars.training.trainer import NumberedConversations, Pace
 from tests.mars.tiny import sizes
 
@@ -41,16 +40,16 @@ def _llama(vocabulary: int) -> LlamaForCausalLM:
 
 @pytest.fixture
 def model(one_thread: None) -> AdapterModel:
-    """An adapter with a head on a random base in float32."""
-    return doing(AdapterModel(_llama(96), masks=3, rank=2, head=True))
+    """An adapter on a random base in float32."""
+    return doing(AdapterModel(_llama(96), masks=3, rank=2))
 
 
 def doing(model: AdapterModel) -> AdapterModel:
-    """Lets its LoRA and head already do something."""
+    """Lets its LoRA already do something."""
     torch.manual_seed(4)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            if name.endswith(".b") or "head.down" in name:
+            if name.endswith(".b"):
                 parameter.normal_(0, 0.2)
     return model
 
@@ -121,10 +120,8 @@ def adapted(model: AdapterModel) -> LlamaForCausalLM:
     return twin
 
 
-@pytest.mark.parametrize("mode", ["gated", "merged"])
-def test_masks_read_what_a_plain_pass_shows(mode: Mode, one_thread: None) -> None:
+def test_masks_read_what_a_plain_pass_shows(model: AdapterModel) -> None:
     """One group of masks behind the real tokens' own keys and values, and the real tokens, by `transformers`."""
-    model = doing(AdapterModel(_llama(96), masks=3, rank=2, head=False, mode=mode))
     twin = adapted(model)
     torch.manual_seed(1)
     ids = torch.randint(3, 96, (2, 12))
@@ -132,19 +129,16 @@ def test_masks_read_what_a_plain_pass_shows(mode: Mode, one_thread: None) -> Non
     with torch.no_grad():
         teacher, student, masks = model.hidden(ids, anchors, counts)
         torch.testing.assert_close(teacher, model.base.model(ids).last_hidden_state.flatten(0, 1), atol=1e-4, rtol=1e-4)
-        reader = model.base if mode == "gated" else twin
-        torch.testing.assert_close(student, reader.model(ids).last_hidden_state.flatten(0, 1), atol=1e-4, rtol=1e-4)
+        torch.testing.assert_close(student, twin.model(ids).last_hidden_state.flatten(0, 1), atol=1e-4, rtol=1e-4)
         slow = []
         for row, anchor, count in ((0, 6, 3), (1, 3, 2)):
-            cache = reader.model(ids[row : row + 1, : anchor + 1], use_cache=True).past_key_values
+            cache = twin.model(ids[row : row + 1, : anchor + 1], use_cache=True).past_key_values
             embeddings = model.mask_embeddings.expand(3, -1)[None, :count]
             slow.append(twin.model(inputs_embeds=embeddings, past_key_values=cache).last_hidden_state[0])
     torch.testing.assert_close(masks, torch.cat(slow), atol=1e-4, rtol=1e-4)
 
 
-@pytest.mark.parametrize("mode", ["gated", "merged"])
-def test_groups_do_not_see_each_other(mode: Mode, one_thread: None) -> None:
-    model = doing(AdapterModel(_llama(96), masks=3, rank=2, head=False, mode=mode))
+def test_groups_do_not_see_each_other(model: AdapterModel) -> None:
     torch.manual_seed(1)
     ids = torch.randint(3, 96, (2, 14))
     anchors, counts = torch.tensor([[2, 5, 8], [3, 4, 0]]), torch.tensor([[3, 1, 2], [2, 3, 0]])
@@ -172,8 +166,7 @@ def _gradients(model: AdapterModel, talks: list[Conversation], batch: int) -> tu
     return float(sum(losses).detach()), [p.grad.clone() for p in model.parameters() if p.requires_grad]
 
 
-def test_the_gradient_does_not_depend_on_accumulation(one_thread: None) -> None:
-    model = doing(AdapterModel(_llama(96), masks=3, rank=2, head=False, mode="merged"))
+def test_the_gradient_does_not_depend_on_accumulation(model: AdapterModel) -> None:
     talks = [Conversation(tuple(range(3, 14 + size)), ((4, 11 + size),)) for size in range(9)]
     whole, gradient = _gradients(model, talks, 9)
     for batch in (1, 4):
@@ -201,7 +194,7 @@ def test_training_keeps_the_base_and_lowers_loss(model: AdapterModel) -> None:
     losses = []
     for _ in range(12):
         torch.manual_seed(0)
-        loss = model(**batch)["mask_loss"] / 18
+        loss = sum(model(**batch).values()) / 18
         loss.backward()
         assert all(p.grad is not None for p in model.parameters() if p.requires_grad)
         optimizer.step()
@@ -212,19 +205,10 @@ def test_training_keeps_the_base_and_lowers_loss(model: AdapterModel) -> None:
     assert set(model.state_dict()) == {name for name, value in model.named_parameters() if value.requires_grad}
 
 
-def test_merged_mode_trains_one_embedding_and_real_tokens() -> None:
-    model = AdapterModel(_llama(96), masks=3, rank=2, head=False, mode="merged")
-    assert model.mask_embeddings.shape == (1, 32)
-    before = torch.arange(4, 12)[None]
-    losses = model(torch.randint(3, 96, (1, 16)), torch.tensor([[4, 8]]), torch.tensor([[3, 2]]), before)
-    sum(losses.values()).backward()
-    assert all(p.grad is not None for p in model.parameters() if p.requires_grad)
-
-
 def _merged_loss(sft_weight: float, before: Sequence[int] = range(4, 12)) -> torch.Tensor:
     """The loss of a merged adapter that does something, on one batch."""
     torch.manual_seed(5)
-    model = AdapterModel(_llama(96), masks=3, rank=2, head=False, mode="merged", sft_weight=sft_weight)
+    model = AdapterModel(_llama(96), masks=3, rank=2, sft_weight=sft_weight)
     torch.manual_seed(4)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
@@ -255,7 +239,7 @@ def test_every_token_of_an_answer_is_held(one_thread: None) -> None:
 
 def test_plain_sft_is_cross_entropy_of_the_answers(one_thread: None) -> None:
     """The slow twin: all logits at once."""
-    model = doing(AdapterModel(_llama(96), masks=0, rank=2, head=False, mode="merged"))
+    model = doing(AdapterModel(_llama(96), masks=0, rank=2))
     talks = [Conversation(tuple(range(3, 20)), ((5, 9), (12, 17))), Conversation(tuple(range(30, 41)), ((6, 11),))]
     batch = AnchorCollator(pad_id=2, masks=0, anchors=4, keep=0.7)([*enumerate(talks)])
     assert batch["before"].tolist() == [[4, 5, 6, 7, 11, 12, 13, 14, 15], [5, 6, 7, 8, 9, -1, -1, -1, -1]]
@@ -308,14 +292,13 @@ def test_a_run_writes_an_adapter_and_resumes(base_folder: Path, chats: Path, tmp
     assert weights["base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight"].shape == (2, 32)
     assert {value.dtype for value in weights.values()} == {torch.bfloat16}
     masks = load_file(output / "masks.safetensors")
-    assert masks["mask_embeddings"].shape == (3, 32)
-    assert masks["head.up"].shape == (64, 64)
+    assert {name: tensor.shape for name, tensor in masks.items()} == {"mask_embeddings": (1, 32)}
     assert main([*command, "--epochs", "2", "--resume"]) == 0
     assert json.loads((output / "mars.json").read_text())["measured"]["steps"] == 6
     again = tmp_path / "again"
     longer = [*command[:6], str(again), *command[7:], "--start-from", str(output / "work" / "checkpoint-6")]
     assert main([*longer, "--epochs", "0.4"]) == 0
-    assert main([*longer[:8], "2", *longer[9:]]) == 2
+    assert main([*longer, "--rank", "3"]) == 2
 
 
 def test_a_resumed_run_equals_the_unbroken_one(
@@ -357,7 +340,7 @@ def test_calls_by_the_clock_read_on(
 
 
 def test_merged_runs_record_loss_sft_is_ar(base_folder: Path, chats: Path, tmp_path: Path, one_thread: None) -> None:
-    command = ["adapter", "--base", str(base_folder), "--data", str(chats), "--mode", "merged", "--no-head"]
+    command = ["adapter", "--base", str(base_folder), "--data", str(chats)]
     command += ["--rank", "2", "--batch-size", "2", "--anchors", "4", "--epochs", "0.6"]
     kinds = {"with": ["--masks", "3"], "without": ["--masks", "3", "--sft-weight", "0"], "plain": ["--masks", "0"]}
     for name, options in kinds.items():
@@ -435,7 +418,7 @@ def test_the_learning_rate_falls_with_the_time() -> None:
 
 
 def test_an_adapter_starts_where_its_base_is() -> None:
-    model = AdapterModel(_llama(96).to("meta"), masks=3, rank=2, head=False)
+    model = AdapterModel(_llama(96).to("meta"), masks=3, rank=2)
     assert model.mask_embeddings.device.type == "meta"
 
 
@@ -448,21 +431,18 @@ def test_wrong_settings_are_refused(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert main([*command, "--pause-after", "3"]) == 2
     assert "pause_after is for training by the clock: give minutes too" in capsys.readouterr().err
     refused = (
-        (["--sft-weight", "0"], "sft-weight is for mode merged: a gated adapter leaves real tokens to the base"),
-        (["--masks", "0", "--no-head"], "masks must be >= 1, or 0 in mode merged with the SFT loss"),
-        (["--masks", "0", "--mode", "merged"], "masks 0 is plain SFT, without a head or a block size"),
+        (["--masks", "0", "--sft-weight", "0"], "masks must be >= 1, or the SFT loss must have a weight"),
+        (["--masks", "0", "--block-size", "4"], "masks 0 is plain SFT, without a block size"),
         (["--masks", "-1"], "masks must be >= 0, got -1"),
     )
     for options, sentence in refused:
         assert main([*command, *options]) == 2
         assert sentence in capsys.readouterr().err
-    with pytest.raises(ValueError, match="mode must be"):
-        AdapterSettings(base="b", data=("d",), output="o", mode="both")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("hard_share", [0.0, 0.3, 1.0])
 def test_targets_share_teacher_and_written_token(hard_share: float) -> None:
-    model = AdapterModel(_llama(96), masks=2, rank=2, head=False, mode="merged", hard_share=hard_share)
+    model = AdapterModel(_llama(96), masks=2, rank=2, hard_share=hard_share)
     torch.manual_seed(0)
     teacher, written = torch.randn(3, 32), torch.tensor([4, 5, 6])
     ids, target = model._targets(teacher, torch.arange(3), written)

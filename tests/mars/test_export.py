@@ -107,7 +107,7 @@ def pair(write_adapter: Callable[..., Path], tmp_path: Path) -> list[Path]:
     """Two adapters of one base, the first without masks, and of another rank."""
     found = []
     for name, rank, stage in (("plain", 2, "sft"), ("masks", 4, "adapter")):
-        found.append(write_adapter("merged", masks=1, stage=stage).rename(tmp_path / name))
+        found.append(write_adapter(stage=stage).rename(tmp_path / name))
         weights = load_file(found[-1] / "adapter_model.safetensors")
         cut = {key: each[:rank] if "lora_A" in key else each[:, :rank] for key, each in weights.items()}
         save_file({key: each.contiguous() * rank / 2 for key, each in cut.items()}, found[-1] / WEIGHTS_FILE)

@@ -121,7 +121,6 @@ class LockstepBatch:
             self.method.plan(batch)
             window = self.method.window(batch)
             logits_RWV = self._cache.forward(window)
-            batch.states = self._cache.states
             judged = self.sequences.judge(range(len(self.rows)), self.method, batch, logits_RWV)
             result = to_host(judged.accepted_R, judged.read)
         extra = window.columns - batch.pending

@@ -33,7 +33,7 @@ def installed(
     tmp_path: Path, tiny_gguf: Path, cache: Path, write_adapter: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> Path:
     """The package is installed, and two adapters of the same weights are where the page looks; the folder of MARS."""
-    folder = write_adapter("merged", masks=1)
+    folder = write_adapter()
     record = json.loads((folder / "mars.json").read_text())
     record["base"]["name"] = "smollm2-135m"
     (folder / "mars.json").write_text(json.dumps(record))

@@ -26,10 +26,9 @@ WriteAdapter = Callable[..., Path]
 
 @pytest.fixture
 def folder(request: pytest.FixtureRequest, write_adapter: WriteAdapter, tiny_folder: Path, tmp_path: Path) -> Path:
-    """One of the three kinds of folders, its record calibrated."""
-    if request.param != "whole":
-        masks = 1 if request.param == "merged" else 3
-        return write_adapter(request.param, masks, calibration={"masks": PAIRS})
+    """One of the two kinds of folders, its record calibrated."""
+    if request.param == "adapter":
+        return write_adapter(calibration={"masks": PAIRS})
     copy = shutil.copytree(tiny_folder, tmp_path / "whole")
     record = json.loads((copy / "mars.json").read_text())
     (copy / "mars.json").write_text(json.dumps({**record, "calibration": {"masks": PAIRS}}))
@@ -43,7 +42,7 @@ def first_pass(engine: Any, **settings: Any) -> list[Proposal]:
     return list(record.rows[0].proposals)
 
 
-@pytest.mark.parametrize("folder", ["gated", "merged", "whole"], indirect=True)
+@pytest.mark.parametrize("folder", ["adapter", "whole"], indirect=True)
 def test_masks_are_scored_by_the_record(folder: Path) -> None:
     engine = load_checkpoint(folder, dtype="float32", device="cpu").engine
     plain, scored = first_pass(engine, threshold=0.5), first_pass(engine, **CALIBRATED)

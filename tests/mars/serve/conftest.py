@@ -28,7 +28,7 @@ from mars.serve.routes import build
 
 ASSETS = Path(__file__).parents[3] / "assets"
 CHECKPOINT = ASSETS / "checkpoints" / "mars-b8"
-REAL = ASSETS / "adapters" / "smollm2-135m-gated"
+REAL = ASSETS / "adapters" / "smollm2-135m-mars"
 USUAL = Limits()
 
 
@@ -148,7 +148,7 @@ def served(serve: Callable[..., Running]) -> Running:
 
 @pytest.fixture(scope="session")
 def real(serve: Callable[..., Running]) -> Running:
-    """The same with SmolLM2-135M and its adapter; skipped where the base is not installed."""
+    """The same with the MARS model of the pair; skipped where the base is not installed."""
     if missing := unavailable(str(REAL)):
         pytest.skip(missing)
     return serve(checkpoint=load_checkpoint(REAL, device="cpu"))
