@@ -286,9 +286,5 @@ def as_json() -> str:
 
 def _told(decoder: DecoderInfo) -> dict[str, Any]:
     """Without what only Python needs; `continued` is its family with the setting `continuation`."""
-    told = {
-        name: value
-        for name, value in asdict(decoder).items()
-        if name not in ("function", "alone", "continues", "verifies")
-    }
+    told = {name: value for name, value in asdict(decoder).items() if name not in ("function", "alone", "continues")}
     return told | {"continued": decoder.family_with(continuation=True)}

@@ -11,9 +11,8 @@ from typing import Any
 from app.compare import problems, recorded
 from app.compare.runner import Runner
 from app.models.manager import Models
-from app.runs.run import Run, read
+from app.runs.run import Run, read, to_json
 from app.runs.stored import shipped
-from app.runs.what_if import page_document
 from app.scheduling import AdmissionQueue, Sessions
 from app.tabs import learn
 from app.tradeoffs.answers import RequestHandler
@@ -60,7 +59,7 @@ def files(run_folder: Path | None = None) -> Files:
 def run_files(run: Run) -> Iterator[tuple[str, str]]:
     """What Compare and Step through read of a run."""
     yield f"runs/{run.id}.lines", recorded.played(run)
-    yield f"runs/{run.id}.json", page_document(run)
+    yield f"runs/{run.id}.json", to_json(run)
 
 
 def runner(sources: Mapping[str, str]) -> Runner:

@@ -16,7 +16,7 @@ from app.compare.lane_choice import LANE_KEYS, PRESETS
 from app.compare.recorded import RECORDED
 from app.compare.runner import Runner
 from app.models.pairs import Pair
-from app.runs.what_if import page_document
+from app.runs.run import to_json
 from app.scheduling import FULL_SPEED, PACES, rate
 from app.tabs import cross_tab
 from app.tabs.lanes import LaneControls, LaneRow, build_count
@@ -299,7 +299,7 @@ class Tab:
         if run is None or any(run.id == other.id for other in self.runner.sessions.finished(session)):
             return *buttons, gr.skip()
         self.runner.sessions.keep(session, request.client.host if request.client else "", run)
-        return *buttons, page_document(run)
+        return *buttons, to_json(run)
 
     def end_run(self, request: gr.Request) -> None:
         self.runner.sessions.stop(str(request.session_hash))

@@ -9,7 +9,6 @@ from typing import Any
 import gradio as gr
 
 from app.runs.run import Run, RunLane, read
-from app.runs.what_if import Steps, what_if
 from app.tabs.parts import drawn
 from mars.decoders import BASELINE, EXACT, USUAL
 from mars.records import ForwardPass, Source
@@ -73,8 +72,7 @@ class Material(StrictDict):
     """All data of the pages.
 
     `ar`, `mars` and `exact` are lanes of the real model. `small` and `sweep`, from the lowest threshold up, are lanes
-    of the small model, whose answers can be checked. It answers `prompt`; Compare can ask it `problem` again. `tried`
-    says for each pass of `small` what other thresholds would have accepted.
+    of the small model, whose answers can be checked. It answers `prompt`; Compare can ask it `problem` again.
     """
 
     prompt: str
@@ -83,7 +81,6 @@ class Material(StrictDict):
     mars: LessonLane
     exact: LessonLane
     small: LessonLane
-    tried: list[Steps]
     sweep: list[LessonLane]
     passTimes: PassTimes
 
@@ -109,7 +106,6 @@ def material() -> str:
         "mars": _lane(lanes[USUAL]),
         "exact": _lane(lanes[EXACT]),
         "small": _lane(small.lanes[0]),
-        "tried": _tried(small.lanes[0]),
         "sweep": sorted(
             (_lane(lane) for name in SWEEP for lane in _run(name).lanes), key=lambda lane: lane["threshold"] or 0.0
         ),
@@ -133,11 +129,6 @@ def pass_times(measured: dict[str, Any]) -> PassTimes:
 
 def _run(name: str) -> Run:
     return read((FOLDER / name).read_bytes())
-
-
-def _tried(lane: RunLane) -> list[Steps]:
-    steps = zip(lane.records, what_if(lane)["passes"], strict=True)
-    return [found for record, found in steps if record.rows[0].proposals]
 
 
 def _lane(lane: RunLane) -> LessonLane:

@@ -12,9 +12,8 @@ from typing import Any
 
 import gradio as gr
 
-from app.runs.run import MAX_BYTES, Run, RunFileError, read
+from app.runs.run import MAX_BYTES, Run, RunFileError, read, to_json
 from app.runs.stored import shipped
-from app.runs.what_if import page_document
 from app.tabs.parts import QUIET, drawn
 from mars.schema import as_json
 
@@ -66,7 +65,7 @@ def answer(question: object) -> dict[str, Any]:
 
 
 def _run(run: Run | None) -> dict[str, Any]:
-    return {"run": page_document(run)} if run else {"problem": "There is no such run; choose one from the list."}
+    return {"run": to_json(run)} if run else {"problem": "There is no such run; choose one from the list."}
 
 
 def build_sharing(write_page: WritePage | None = None) -> None:

@@ -30,7 +30,7 @@ from app.compare import problems
 from app.compare.generation import Answer, GenerateRequest, generate
 from app.compare.lane import MOST_ALTERNATIVES, Lane, keep
 from app.compare.runner import Runner
-from app.runs.what_if import page_document
+from app.runs.run import to_json
 from app.tradeoffs.run_cache import Store
 from mars import decoders
 from mars.checkpoint.sources import weights_digest
@@ -314,7 +314,7 @@ def rewrite(runner: Runner, session: str, store: Store, run: str, task: str, num
         lane.key, lane.title, lane.right = "a", "Written again", problems.is_right(problem, lane.text)
         note = SAME if lane.text == stored["text"] else OTHER
         run = keep(uuid4().hex, problem.prompt, lane.settings.max_new_tokens, [lane], note=note)
-        return {"run": page_document(run)}
+        return {"run": to_json(run)}
 
     for answer in generate(runner, session, wanted, finish=finish):
         if "run" in answer:

@@ -9,9 +9,11 @@ from collections.abc import Callable
 from typing import Any, get_args
 
 import pytest
+import torch
 
 from mars import decoders
-from mars.config import DecodingSettings
+from mars.acceptance import threshold_prefix, thresholds
+from mars.config import SCORES, DecodingSettings, ScoreName
 from mars.decoding.pair import Pair
 from mars.records import Reason, from_object
 from tests.readers import STOP, clear, hasty
@@ -25,7 +27,7 @@ PROMPT = [5, 9, 4, 30, 17]
 ANSWER = [11, 12, 13, 14, 15, 16, 17, 18, 19, 20, STOP]
 
 DRAWN = """({ columnsOf, seenBy, SteppedLane }, lane) => {
-    const stepped = new SteppedLane(lane, { none: "", highest: 100, passes: [] });
+    const stepped = new SteppedLane(lane);
     return stepped.passes.map((pass) => {
         const shape = columnsOf(pass.row);
         const { columns } = shape;
@@ -123,3 +125,40 @@ def test_says_when_a_mask_was_filled(in_node: InNode, decode: Decode) -> None:
     # Without a threshold each pass fills one mask of its block, and what is filled stays. The prompt is in the first.
     assert outcomes[0] == "1 of 3 masks filled; nothing is accepted before the block is full."
     assert outcomes[2] == "1 of 1 mask filled: the block is full, 3 tokens accepted."
+
+
+COUNTED = """({ wouldAccept }, [rows, score, stops, thresholds]) =>
+    thresholds.map(each => rows.map(row => wouldAccept(row, each, score, stops)))"""
+
+
+@pytest.mark.parametrize("score", SCORES)
+def test_other_thresholds_accept_what_decoders_would(in_node: InNode, score: ScoreName) -> None:
+    rows, columns = 40, 6
+    random = torch.Generator().manual_seed(0)
+    scores = torch.rand(rows, columns, generator=random).double()
+    scores[::2] = (scores[::2] * 100).round() / 100  # equal to a threshold
+    ids = torch.randint(1, 8, (rows, columns), generator=random)
+    sources = ["clean", *["mask"] * (columns - 1)]
+    passes = [
+        {
+            "threshold": 0.5,
+            "accepted": 1,
+            "proposals": [
+                {"token_id": each, "score": value, "source": source}
+                for each, value, source in zip(ids[row].tolist(), scores[row].tolist(), sources, strict=True)
+            ],
+        }
+        for row in range(rows)
+    ]
+    tried = [each / 100 for each in range(101)]
+    found = in_node("step/what-if.js", COUNTED, [passes, score, [STOP], tried])
+    for threshold, accepted in zip(tried, found, strict=True):
+        expected = threshold_prefix(
+            ids,
+            scores,
+            thresholds_R=thresholds([threshold] * rows, score, "cpu"),
+            score=score,
+            stop_ids=torch.tensor([STOP]),
+            room_R=torch.full((rows,), columns),
+        )
+        assert accepted == expected.tolist()

@@ -11,23 +11,22 @@ globalThis.CustomEvent ??= class extends Event {};
 const { keep, kept } = await import("../../app/browser/shared/dom.js");
 const { keeper, lastRun } = await import("../../app/browser/shared/keeper.js");
 
-const opened = (run) => JSON.stringify({ run, what_if: {} });
 const run = (id) => ({ id, title: "", date: "2026-11-22", question: { prompt: "?" }, lanes: [] });
 
 test("the last twelve runs are kept, and the newest over a reload", () => {
   const told = [];
-  document.addEventListener("lens:run", (event) => told.push(event.detail.run.id));
-  for (let number = 0; number < 14; number++) keeper.add(opened(run(`r${number}`)));
+  document.addEventListener("lens:run", (event) => told.push(event.detail.id));
+  for (let number = 0; number < 14; number++) keeper.add(JSON.stringify(run(`r${number}`)));
   assert.deepEqual([...keeper.runs.keys()], Array.from({ length: 12 }, (_, place) => `r${place + 2}`));
   assert.equal(keeper.newest.id, "r13");
-  assert.deepEqual(keeper.open("r5"), { run: run("r5"), what_if: {} });
+  assert.deepEqual(keeper.open("r5"), run("r5"));
   assert.equal(keeper.open("r0"), undefined);
   assert.equal(JSON.parse(lastRun()).id, "r13");
   assert.equal(told.length, 14);
 });
 
 test("a run too long for the browser takes the place of the one before", () => {
-  keeper.add(opened({ ...run("long"), note: "x".repeat(4_000_000) }));
+  keeper.add(JSON.stringify({ ...run("long"), note: "x".repeat(4_000_000) }));
   assert.equal(lastRun(), null);
   assert.equal(keeper.newest.id, "long");
 });

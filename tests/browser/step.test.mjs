@@ -3,9 +3,9 @@
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import test from "node:test";
-import { acceptedAt } from "../../app/browser/shared/reasons.js";
 import { columnsOf, seenBy, SteppedLane } from "../../app/browser/step/lane.js";
 import { usualLane } from "../../app/browser/step/view.js";
+import { thresholdless } from "../../app/browser/step/what-if.js";
 
 globalThis.document = { getElementById: () => ({ textContent: process.env.LENS_DECODERS }) }; // as test_modules.py gives it
 
@@ -13,14 +13,12 @@ const FOLDER = new URL("../../assets/replays/", import.meta.url);
 const RUNS = readdirSync(FOLDER).filter((name) => name.endsWith(".json")).map((name) => JSON.parse(readFileSync(new URL(name, FOLDER))));
 const LANES = RUNS.flatMap((run) => run.lanes);
 
-const NOTHING_ELSE = { none: "", highest: 100, passes: [] };
-
 const { steps: STEPS } = JSON.parse(process.env.LENS_STANDINS); // as tests/standins.py makes them
 
 test("the passes of every shipped lane are numbered and gain what was written", () => {
   assert.ok(LANES.length >= 4);
   for (const each of LANES) {
-    const stepped = new SteppedLane(each, NOTHING_ELSE);
+    const stepped = new SteppedLane(each);
     const { from, row } = stepped.passes.at(-1);
     assert.equal(from + row.accepted, each.written.length);
     const numbers = stepped.passes.filter(({ counted }) => counted).map(({ number }) => number);
@@ -31,7 +29,7 @@ test("the passes of every shipped lane are numbered and gain what was written", 
 
 test("every pass of every shipped lane has columns, an outcome, and a reason for each proposal", () => {
   for (const each of LANES) {
-    const stepped = new SteppedLane(each, NOTHING_ELSE);
+    const stepped = new SteppedLane(each);
     for (const pass of stepped.passes) {
       const shape = columnsOf(pass.row);
       const read = shape.columns.map(({ proposal }) => proposal).filter((place) => place !== null);
@@ -42,36 +40,42 @@ test("every pass of every shipped lane has columns, an outcome, and a reason for
   }
 });
 
-test("a step holds from its threshold on, up to the next", () => {
-  const steps = [[0, 4], [51, 2], [96, 1]];
-  assert.deepEqual([0, 0.5, 0.51, 0.95, 0.96, 1].map((threshold) => acceptedAt(steps, threshold)), [4, 4, 2, 2, 1, 1]);
-});
-
 test("what another threshold would have accepted is summed over the passes that count", () => {
-  const passes = [[[0, 0]], [[0, 4], [51, 2], [96, 1]], [[0, 2], [21, 1]]]; // tests/app/runs/test_what_if.py
-  const stepped = new SteppedLane(STEPS.threshold, { ...NOTHING_ELSE, passes });
+  const stepped = new SteppedLane(STEPS.threshold);
   assert.deepEqual([0.99, 0.9, 0.5, 0.1].map((threshold) => stepped.wouldHave(threshold).then), [2, 3, 5, 6]);
   assert.deepEqual(stepped.wouldHave(0.5), { then: 5, now: 3, passes: 2, changed: 1 });
 });
 
+test("where no threshold decides, or none can be tried, a lane says why", () => {
+  const why = (lane, decoder = lane.decoder) => thresholdless({ ...lane, decoder });
+  const ruled = structuredClone(STEPS.refused);
+  ruled.records[0].rows[0].trace.reasons[1] = "rule";
+  assert.equal(why(STEPS.threshold), "");
+  assert.equal(why(STEPS.threshold, "invented"), "");
+  assert.match(why(STEPS.verified), /a draft is kept only if/);
+  assert.match(why(STEPS["one token"]), /every pass proposes one token/);
+  assert.match(why(STEPS.threshold, "relaxed"), /how near a refused draft was/);
+  assert.match(why(ruled), /a rule beside the threshold/);
+});
+
 test("an entropy is above τ or not, in words", () => {
-  const stepped = new SteppedLane(STEPS.entropy, NOTHING_ELSE);
+  const stepped = new SteppedLane(STEPS.entropy);
   assert.deepEqual([1, 2].map((place) => stepped.reason(stepped.passes[0], place)), [
     "It read masks; accepted because its entropy is not above τ.",
     "Refused: its entropy is above τ.",
   ]);
-  const filled = new SteppedLane(STEPS.filling, NOTHING_ELSE);
+  const filled = new SteppedLane(STEPS.filling);
   assert.equal(filled.reason(filled.passes[0], 1), "Still a mask: others were surer, and its entropy is above τ.");
 });
 
 test("a pass is found by its number", () => {
-  const stepped = new SteppedLane(STEPS.found, NOTHING_ELSE);
+  const stepped = new SteppedLane(STEPS.found);
   assert.equal(stepped.find(2), 2);
   assert.equal(stepped.find(9), 0);
 });
 
 test("a refused proposal says why, and so does what stands behind it", () => {
-  const stepped = new SteppedLane(STEPS.refused, NOTHING_ELSE);
+  const stepped = new SteppedLane(STEPS.refused);
   const [pass] = stepped.passes;
   assert.deepEqual([0, 1, 2].map((place) => stepped.reason(pass, place)), [
     "It read only real tokens, so it is the autoregressive token, which is always accepted.",
@@ -102,7 +106,7 @@ test("a run of an earlier version shows its proposals, and says that it does not
   const { trace, ...row } = STEPS.refused.records[0].rows[0];
   assert.ok(trace);
   const old = { ...STEPS.refused, records: [{ ...STEPS.refused.records[0], rows: [row] }] };
-  const stepped = new SteppedLane(old, NOTHING_ELSE);
+  const stepped = new SteppedLane(old);
   const [pass] = stepped.passes;
   const shape = columnsOf(pass.row);
   assert.deepEqual([shape.known, shape.columns.length, shape.tree], [false, row.proposals.length, false]);

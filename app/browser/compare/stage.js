@@ -186,8 +186,8 @@ class Stage extends RunView {
   }
 
   async share() {
-    const opened = keeper.open(this.root.dataset.run);
-    if (opened) this.say((await shareFile(opened.run)) || this.sentence);
+    const run = keeper.open(this.root.dataset.run);
+    if (run) this.say((await shareFile(run)) || this.sentence);
   }
 
   // Play a recorded run, unless something else has begun or is asked.

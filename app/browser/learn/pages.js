@@ -1,8 +1,8 @@
 // The pages of the course: what each says, what it asks of the reader, and what it lets the reader do.
 
 import { make, put, status } from "../shared/dom.js";
-import { acceptedAt } from "../shared/reasons.js";
 import { plural } from "../shared/tokens.js";
+import { wouldAccept } from "../step/what-if.js";
 import { button, proposals, slider, walk, written } from "./parts.js";
 
 const oneTokenPage = {
@@ -73,6 +73,12 @@ const windowPage = {
 
 const THRESHOLDS = [...Array(96).keys()].map((step) => (step + 5) / 100);
 
+// How many proposals of a pass this threshold accepts.
+export function acceptedAt({ accepted, proposals }, threshold) {
+  const all = proposals.map(([, score, source, ends]) => ({ score, source, token_id: ends }));
+  return wouldAccept({ accepted, proposals: all }, threshold, "probability", [true]);
+}
+
 const thresholdPage = {
   id: "threshold",
   title: "The threshold",
@@ -85,7 +91,7 @@ const thresholdPage = {
       "whose answers can be checked.)",
   ],
   task: "For one pass, find a τ that accepts exactly three tokens, and one that accepts at least three more.",
-  build(stage, { small, tried }, done) {
+  build(stage, { small }, done) {
     const window_ = make("div");
     const told = make("p", "lens-learn-told");
     let number = 0;
@@ -93,7 +99,7 @@ const thresholdPage = {
     let reached = new Set();
     const draw = () => {
       const pass = small.passes[number];
-      const count = acceptedAt(tried[number], threshold);
+      const count = acceptedAt(pass, threshold);
       reached.add(count);
       window_.replaceChildren(proposals(pass, { accepted: count, threshold }));
       told.textContent = `${count} of ${pass.proposals.length} accepted.`;
@@ -105,9 +111,9 @@ const thresholdPage = {
       draw();
     });
     // Begin at a pass in which there is something to choose.
-    const counts = (steps) => new Set(THRESHOLDS.map((value) => acceptedAt(steps, value)));
-    const spread = (steps) => counts(steps).has(3) && Math.max(...counts(steps)) >= 6;
-    const begin = Math.max(0, tried.findIndex(spread));
+    const counts = (pass) => new Set(THRESHOLDS.map((value) => acceptedAt(pass, value)));
+    const spread = (pass) => counts(pass).has(3) && Math.max(...counts(pass)) >= 6;
+    const begin = Math.max(0, small.passes.findIndex(spread));
     const show = (to) => {
       number = to;
       reached = new Set();

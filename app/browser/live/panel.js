@@ -4,7 +4,6 @@
 import { announce, button, make, ours, put, status } from "../shared/dom.js";
 import { OVER } from "../shared/feed.js";
 import { keeper } from "../shared/keeper.js";
-import { readRun } from "../shell/saved-run.js";
 
 const LOCK = "mars-lens live";
 const ELSEWHERE = "Another tab of this page writes: stop it there, or wait for its end.";
@@ -141,7 +140,7 @@ export class LivePanel {
   }
 
   finished({ text }) {
-    keeper.add(JSON.stringify(readRun(text)));
+    keeper.add(text);
   }
 
   failed({ id = this.busy, sentence }) {

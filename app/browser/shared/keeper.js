@@ -1,5 +1,5 @@
 // Keeps the runs of this page, whatever tab is open: a tab is not there before it is looked at. The value is the run that
-// ended last, as Python opens it (app/runs/what_if.py). "lens:step" {run: its id, lane: key, number: of the pass} asks to
+// ended last. "lens:step" {run: its id, lane: key, number: of the pass} asks to
 // step through one; "lens:run" says that one has come.
 
 import { announce, keep, kept, offerFile } from "./dom.js";
@@ -17,21 +17,19 @@ export const keeper = {
   get newest() {
     return [...this.runs.values()].at(-1);
   },
-  // A run is opened as {run: its document, what_if: what other thresholds would have accepted, by lane}.
   open(id) {
     const found = this.runs.get(id);
     return found && JSON.parse(found.text);
   },
   add(text) {
-    const opened = JSON.parse(text);
-    const { id, title, date, question } = opened.run;
+    const run = JSON.parse(text);
+    const { id, title, date, question } = run;
     this.runs.delete(id);
     this.runs.set(id, { id, title, date, question, text });
     if (this.runs.size > MOST_RUNS) this.runs.delete(this.runs.keys().next().value);
-    const document = JSON.stringify(opened.run);
-    keep(LAST_RUN, document.length <= MOST_KEPT ? document : null);
-    announce("lens:run", opened);
-    return opened;
+    keep(LAST_RUN, text.length <= MOST_KEPT ? text : null);
+    announce("lens:run", run);
+    return run;
   },
 };
 

@@ -1,5 +1,4 @@
-// Why a proposal was accepted or not, in sentences: what records call `Reason` (mars/records.py). And how many of them
-// another threshold would have accepted.
+// Why a proposal was accepted or not, in sentences: what records call `Reason` (mars/records.py).
 
 import { isSurerWhenLower } from "./decoders.js";
 
@@ -42,13 +41,4 @@ export function sentenceOf(reason, about) {
 export function isRefused(reasons, place) {
   const reason = reasons[place];
   return ["below", "rule", "unsure"].includes(reason) || (reason === "wrong draft" && reasons.indexOf(reason) === place);
-}
-
-export const HUNDREDTHS = 100;
-
-// The tokens that a pass would have accepted at this threshold, by its `Steps` (app/runs/what_if.py): [threshold in
-// hundredths, tokens from there on].
-export function acceptedAt(steps, threshold) {
-  const hundredths = Math.round(HUNDREDTHS * threshold);
-  return steps.findLast(([from]) => from <= hundredths)[1];
 }

@@ -1,8 +1,5 @@
-// A run in a file, checked as far as the views need it, with what other thresholds would have accepted. The app checks
-// more (app/runs/run.py, app/runs/what_if.py): what comes here stays in this browser and is drawn as text alone.
-
-import { decoderOf, isCounted, isSurerWhenLower } from "../shared/decoders.js";
-import { HUNDREDTHS } from "../shared/reasons.js";
+// A run in a file, checked as far as the views need it. The app checks more (app/runs/run.py): what comes here stays in
+// this browser and is drawn as text alone.
 
 const MOST_LANES = 4;
 
@@ -17,7 +14,7 @@ function must(condition, reason) {
   if (!condition) throw new RunFileError(reason);
 }
 
-// The document of a text, as the page opens it: {run, what_if}.
+// The run in a text.
 export function readRun(text) {
   let run = null;
   try {
@@ -30,7 +27,7 @@ export function readRun(text) {
   must(typeof run.question?.prompt === "string", "it must have a question");
   must(Array.isArray(run.lanes) && run.lanes.length >= 1 && run.lanes.length <= MOST_LANES, `it must have 1 to ${MOST_LANES} lanes`);
   run.lanes.forEach(checkLane);
-  return { run, what_if: Object.fromEntries(run.lanes.map((lane) => [lane.key, whatIf(lane)])) };
+  return run;
 }
 
 function checkLane(lane, number) {
@@ -48,52 +45,4 @@ function checkLane(lane, number) {
     written += row.accepted;
   });
   must(lane.records.length > 0 && lane.written.length === written, `${where} must have one text for each accepted token`);
-}
-
-const FILLED = "Another τ is not shown here: later passes would have read other tokens.";
-const VERIFIED = "No threshold: a draft is kept only if it equals the model's own choice.";
-const NEAR = "Another τ is not shown here: the run does not record how near a refused draft was to the best token.";
-const ONE_TOKEN = "No threshold: every pass proposes one token, and it is accepted.";
-
-function thresholdless({ decoder, records }) {
-  const { needs, verifies } = decoderOf(decoder);
-  if (needs === "diffusion") return FILLED;
-  const rows = records.filter(({ phase }) => isCounted(phase)).map(({ rows: [row] }) => row);
-  if (rows.some(({ threshold }) => threshold !== null)) return verifies ? NEAR : "";
-  return rows.some(({ proposals }) => proposals.length > 1) ? VERIFIED : ONE_TOKEN;
-}
-
-// The same as `what_if` in app/runs/what_if.py.
-export function whatIf(lane) {
-  const none = thresholdless(lane);
-  if (none) return { none, highest: 0, passes: [] };
-  const { score } = lane.settings;
-  const scores = lane.records.flatMap(({ rows: [row] }) => row.proposals.map((proposal) => proposal.score));
-  const highest = HUNDREDTHS * (isSurerWhenLower(score) ? Math.ceil(Math.max(...scores, 0)) || 1 : 1);
-  const passes = lane.records.map((record) => steps(record, highest, score, lane.stop_ids));
-  return { none, highest, passes };
-}
-
-const meets = (value, threshold, score) => (isSurerWhenLower(score) ? value <= threshold : value >= threshold);
-
-function wouldAccept({ threshold, accepted, proposals }, tried, score, stopIds) {
-  if (threshold === null) return accepted;
-  const masks = proposals.findIndex(({ source }) => source === "mask");
-  let count = Math.min(accepted, masks < 0 ? proposals.length : masks);
-  while (count < proposals.length) {
-    const ended = count > 0 && stopIds.includes(proposals[count - 1].token_id);
-    if (ended || !meets(proposals[count].score, tried, score)) break;
-    count += 1;
-  }
-  return count;
-}
-
-function steps({ phase, rows: [row] }, highest, score, stopIds) {
-  if (!isCounted(phase)) return [[0, 0]];
-  const found = [];
-  for (let turn = 0; turn <= highest; turn += 1) {
-    const count = wouldAccept(row, turn / HUNDREDTHS, score, stopIds);
-    if (found.at(-1)?.[1] !== count) found.push([turn, count]);
-  }
-  return found;
 }

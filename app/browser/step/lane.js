@@ -2,15 +2,15 @@
 // that each of them read, and the tokens that another threshold would have accepted.
 
 import { decoderOf, familyOf, isCounted, isSurerWhenLower } from "../shared/decoders.js";
-import { acceptedAt, isRefused, sentenceOf } from "../shared/reasons.js";
+import { isRefused, sentenceOf } from "../shared/reasons.js";
 import { decimals, plural, visiblePiece } from "../shared/tokens.js";
+import { thresholdless, wouldAccept } from "./what-if.js";
 
 const NAMES = { prefill: "Prompt", commit: "Cache", draft: "Draft" };
 
 export class SteppedLane {
-  // `whatIf` says what other thresholds would have accepted: `WhatIf` of app/runs/what_if.py.
-  constructor(lane, whatIf) {
-    Object.assign(this, { lane, whatIf });
+  constructor(lane) {
+    this.lane = lane;
     let number = 0;
     let written = 0;
     this.passes = lane.records.map((record, index) => {
@@ -23,10 +23,12 @@ export class SteppedLane {
     this.count = number;
     this.family = familyOf(lane);
     this.diffuses = decoderOf(lane.decoder).needs === "diffusion";
-    this.byThreshold = whatIf.none === "";
+    this.thresholdless = thresholdless(lane);
+    this.byThreshold = this.thresholdless === "";
     const scores = this.passes.flatMap((pass) => pass.row.proposals.map((proposal) => proposal.score));
     // Bars are drawn from 0 to this: probabilities and margins end at 1, entropies where they end.
     this.top = isSurerWhenLower(lane.settings.score) ? scores.reduce((most, score) => Math.max(most, score), 0.5) : 1;
+    this.highest = Math.ceil(this.top); // of the thresholds to try
   }
 
   name(pass) {
@@ -86,7 +88,8 @@ export class SteppedLane {
 
   // The number of tokens that the pass at this index would have accepted at `threshold`.
   wouldAccept(index, threshold) {
-    return acceptedAt(this.whatIf.passes[index], threshold);
+    const { counted, row } = this.passes[index];
+    return counted ? wouldAccept(row, threshold, this.lane.settings.score, this.lane.stop_ids) : 0;
   }
 
   // Over the whole lane: tokens that the same passes would have accepted, tokens that they did accept, and the passes.

@@ -1,8 +1,6 @@
 // Moves through the passes: a bar for each, a native range over them, buttons, keys, and playing.
 
 import { button, make, put, shape } from "../shared/dom.js";
-import { HUNDREDTHS } from "../shared/reasons.js";
-import { decimals } from "../shared/tokens.js";
 
 const A_PASS = 1000; // milliseconds
 const MOVES = { ArrowLeft: -1, ArrowRight: 1, Home: -Infinity, End: Infinity };
@@ -105,47 +103,5 @@ export class Player {
     else return false;
     event.preventDefault();
     return true;
-  }
-}
-
-// "What if τ were …": a slider that recolours what each pass would have accepted, as Python has counted it.
-export class WhatIf {
-  constructor(onTry) {
-    this.onTry = onTry;
-    this.threshold = null;
-    this.root = make("div", "step-what-if-panel");
-    this.label = put(make("label", "lens-row step-what-if-label"), make("span", "", "What if τ were"));
-    this.range = make("input", "step-range", "", { type: "range" });
-    this.reading = make("output", "step-what-if-reading");
-    this.range.addEventListener("input", () => this.set(Number(this.range.value)));
-    this.back = button("lens-tool step-button", "As recorded", () => this.set(null));
-    this.notice = make("p", "step-what-if-notice lens-note");
-    put(this.label, this.range);
-    put(this.root, this.label, this.reading, this.back, this.notice);
-  }
-
-  open(lane) {
-    this.lane = lane;
-    Object.assign(this.range, { min: 0, max: lane.whatIf.highest / HUNDREDTHS, step: 1 / HUNDREDTHS });
-    for (const node of [this.label, this.reading]) node.hidden = !lane.byThreshold;
-    this.start = lane.passes.find(({ row, counted }) => counted && row.threshold !== null)?.row.threshold ?? 1;
-    this.set(null);
-  }
-
-  set(threshold) {
-    this.threshold = threshold;
-    this.range.value = threshold ?? this.start;
-    this.back.hidden = threshold === null;
-    this.reading.textContent = decimals(threshold ?? this.start, 2);
-    this.notice.textContent = this.sentence();
-    this.onTry(threshold);
-  }
-
-  sentence() {
-    if (!this.lane.byThreshold) return this.lane.whatIf.none;
-    if (this.threshold === null) return "Move the slider to see which proposals it would have accepted.";
-    const { then, now, passes, changed } = this.lane.wouldHave(this.threshold);
-    const rate = (tokens) => decimals(tokens / passes, 2);
-    return `${changed} of ${passes} passes would differ: ${rate(then)} tokens per forward instead of ${rate(now)}. This counts the recorded scores alone: after the first difference a real run would read other tokens and go on differently.`;
   }
 }

@@ -50,20 +50,20 @@ class RunPicker {
 
   async pick(value, place = {}) {
     this.coming = true;
-    const opened = await this.fetch(value);
+    const run = await this.fetch(value);
     this.coming = false;
-    if (opened) this.show(value, opened, place);
+    if (run) this.show(value, run, place);
   }
 
   fetch(value) {
     return value.startsWith("shipped:") ? this.read("shipped", value.slice(8)) : keeper.open(value);
   }
 
-  show(value, opened, place = {}) {
+  show(value, run, place = {}) {
     this.notice.textContent = "";
-    this.shown = { value, run: opened.run };
+    this.shown = { value, run };
     this.list();
-    this.onOpen(opened, place);
+    this.onOpen(run, place);
   }
 
   // The answer of Python, or null after saying why there is none.
@@ -90,16 +90,16 @@ class RunPicker {
       this.notice.textContent = `This file is too large: ${megabytes(file.size)}. The limit is ${megabytes(this.largest)}.`;
       return;
     }
-    const opened = await this.check(await file.text());
+    const run = await this.check(await file.text());
     this.file.value = "";
-    if (opened) this.show(opened.run.id, opened);
+    if (run) this.show(run.id, run);
   }
 
   // A run has come; it takes the stage unless somebody is looking at another one.
-  receive(opened) {
+  receive(run) {
     const watched = this.root.offsetParent !== null && this.shown;
     if (keeper.wish) this.fulfil();
-    else if (!watched && !this.coming) this.show(opened.run.id, opened);
+    else if (!watched && !this.coming) this.show(run.id, run);
     else this.list();
   }
 
@@ -107,11 +107,11 @@ class RunPicker {
   fulfil() {
     const { wish } = keeper;
     const shipped = wish && isShipped(this, wish.run);
-    const opened = wish && !shipped && keeper.open(wish.run);
-    if (!opened && !shipped) return;
+    const run = wish && !shipped && keeper.open(wish.run);
+    if (!run && !shipped) return;
     keeper.wish = null;
     if (shipped) this.pick(`shipped:${wish.run}`, wish);
-    else this.show(wish.run, opened, wish);
+    else this.show(wish.run, run, wish);
   }
 
   // At first: what was asked for, else the newest run of this page, else the one from before the page was loaded.
@@ -198,10 +198,10 @@ export function mountStep({ element, props, watch, submit }) {
   const view = new StepView(viewRoot);
   const questions = new Questions(submit);
   const looked = () => ({ lane: view.lane.lane.key, number: view.pass.number });
-  const picker = new RunPicker(pickerRoot, { questions, looked, ...props }, (opened, where) => {
+  const picker = new RunPicker(pickerRoot, { questions, looked, ...props }, (run, where) => {
     viewRoot.hidden = false;
-    place.dataset.run = opened.run.id;
-    view.open(opened, where);
+    place.dataset.run = run.id;
+    view.open(run, where);
   });
   hearValue({ props, watch }, (answer) => questions.hear(answer));
   document.addEventListener("lens:run", (event) => picker.receive(event.detail));

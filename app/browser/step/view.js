@@ -5,8 +5,9 @@ import { button, make, put, status } from "../shared/dom.js";
 import { bandNode, decimals, givenNode, letterWords, plural, proposedBy, sureness, thresholdName, tokenNode } from "../shared/tokens.js";
 import { columnsOf, SteppedLane } from "./lane.js";
 import { MatrixView, ProposalCard, WindowView } from "./pass.js";
-import { Player, WhatIf } from "./player.js";
+import { Player } from "./player.js";
 import { TreeView } from "./tree.js";
+import { WhatIf } from "./what-if.js";
 
 const ROOMY = 9; // proposals of a pass for which there is room beside the matrix
 
@@ -35,9 +36,9 @@ export class StepView {
     document.addEventListener("keydown", (event) => this.key(event));
   }
 
-  // Show a run, opened as the keeper opens it, at the wished lane and the pass with that number.
-  open({ run, what_if: whatIf }, { lane = null, number = null } = {}) {
-    Object.assign(this, { run, tables: whatIf });
+  // Show a run at the wished lane and the pass with that number.
+  open(run, { lane = null, number = null } = {}) {
+    this.run = run;
     this.note.textContent = run.note ?? "";
     this.lanes.replaceChildren(...run.lanes.map((each) => this.tab(each)));
     this.choose(lane ?? usualLane(run).key, number);
@@ -55,7 +56,7 @@ export class StepView {
 
   choose(key, number = null) {
     const found = this.run.lanes.find((each) => each.key === key) ?? this.run.lanes[0];
-    this.lane = new SteppedLane(found, this.tables[found.key]);
+    this.lane = new SteppedLane(found);
     this.ask(found);
     for (const node of this.lanes.children) node.setAttribute("aria-pressed", String(node.dataset.lane === found.key));
     const wide = found.records.some((record) => record.rows[0].proposals.length > ROOMY);

@@ -148,7 +148,7 @@ export class TradeSamples {
   }
 
   step(text) {
-    const { run } = keeper.add(text); // for Step through
+    const run = keeper.add(text); // for Step through
     announce("lens:step", { run: run.id, lane: run.lanes[0].key });
   }
 }
