@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -208,7 +209,8 @@ def test_the_pinned_clients_parameters_are_known(route: str) -> None:
 
 
 def test_the_page_lists_every_parameter() -> None:
-    rows = [line.split(" | ") for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("| `")]
-    listed = {(name.strip("|` "), cells[2]) for cells in rows if len(cells) == 4 for name in cells[0].split(",")}
+    parts = re.findall(r"^- \*\*(\w+)\*\*(.*?)(?=^- |\n\n)", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    listed = {(name, part) for part, text in parts for name in re.findall(r"`([\w.]+)`", text)}
     supported = {(name, "supported") for kind in KINDS.values() for name in kind.model_fields}
+    supported |= {("include_usage", "supported"), ("continuous_usage_stats", "supported")}
     assert listed == supported | {(name, "ignored") for name in IGNORED} | {(name, "refused") for name in REFUSED}
