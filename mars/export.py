@@ -30,7 +30,7 @@ from mars.checkpoint import Checkpoint, CheckpointError, load_checkpoint
 from mars.checkpoint.adapter import Adapter, LowRank, find_base, is_adapter, load_adapter
 from mars.checkpoint.sources import locate
 from mars.checkpoint.weights import load_model, read_config
-from mars.engine.adapter import LINEARS, linear_of
+from mars.engine.linear import LINEARS, linear_of
 
 INPUTS, OUTPUTS = ("ids", "cache"), ("logits", "entry", "tokens", "probabilities", "entropy")
 CHOICE = "choice"

@@ -30,7 +30,7 @@ from mars.checkpoint.converted import known_fingerprint
 from mars.checkpoint.errors import CheckpointError, Progress, failing
 from mars.checkpoint.sources import ADAPTER_CONFIG, RECORD_FILE, adapter_base, locate
 from mars.checkpoint.weights import AGAIN, read_json
-from mars.engine.adapter import LINEARS, linear_of
+from mars.engine.linear import LINEARS, linear_of
 
 WEIGHTS_FILE = "adapter_model.safetensors"
 MASKS_FILE = "masks.safetensors"

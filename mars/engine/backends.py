@@ -54,8 +54,3 @@ def not_invariant(device: torch.device, dtype: torch.dtype, config: PreTrainedCo
             return f"invariant passes need {package}, which is not installed: use --no-invariant"
     reason: str | None = import_module("mars_kernels.cpu.tiles").refusal(config)
     return reason
-
-
-def compiled_sums(weight_OI: torch.Tensor) -> Any:
-    """The invariant product with bfloat16 weights that fill tiles, in float32, on a CPU that has kernels for it."""
-    return import_module("mars_kernels.cpu.tiles").Tiled(weight_OI).sums

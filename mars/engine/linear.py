@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from typing import Any
 
 import torch
 from torch.nn import functional
@@ -18,6 +19,19 @@ _WORTH_ONEDNN = 500_000
 _LEAST_ROWS_UNPACKED = 8
 _BEYOND_CACHES = 2**20
 _COARSE = (torch.bfloat16, torch.float16)
+
+# The linear layers of a decoder layer of `transformers`, and the part that each belongs to.
+LINEARS = {
+    **dict.fromkeys(("q_proj", "k_proj", "v_proj", "o_proj"), "self_attn"),
+    **dict.fromkeys(("gate_proj", "up_proj", "down_proj"), "mlp"),
+}
+# Those that read the same and are computed in one product, in the order of their outputs.
+PRODUCTS = (("q_proj", "k_proj", "v_proj"), ("o_proj",), ("gate_proj", "up_proj"), ("down_proj",))
+
+
+def linear_of(layer: Any, name: str) -> Any:
+    """The linear layer of that name in a decoder layer."""
+    return getattr(getattr(layer, LINEARS[name]), name)
 
 
 class Projection(ABC):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import mmap
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import torch
@@ -29,8 +29,7 @@ class Access:
     `columns` are those to compute. `stores` are a tensor [2 * R * H * S, D] for each layer to write at `places`
     [N * P], those of the first heads being `places_N`. `views` [R, H, K, D] of the window's rows are to read: keys and
     values alternate, layer by layer. `mask` is added to the scores [R, 1, Q, K]; None when nothing is hidden.
-    `rotations` is what the model's method of that name gave for these rows. `static` says to look at no value on the
-    device. `states` is empty: a model that keeps them puts the hidden states [R, keep, E] there that it predicts from.
+    `rotations` is what the model's method of that name gave for these rows.
     """
 
     columns: Columns
@@ -40,8 +39,6 @@ class Access:
     views: Sequence[torch.Tensor]
     mask: torch.Tensor | None
     rotations: torch.Tensor
-    static: bool = False
-    states: list[torch.Tensor] = field(default_factory=list)
 
     def write(self, layer: int, keys_values_NPD: torch.Tensor) -> None:
         """Put the pass's own keys and values of a layer in their places: of each column all keys, then all values."""
@@ -78,7 +75,6 @@ class Memory:
     """Room for `rows` rows of `slots` slots, slot 0 included, and the model that fills it.
 
     The tensor is [2L, R, H, S, D]: attention reads a head at a time, and its keys and values lie side by side.
-    `states` [R, keep, E] are those that the last pass predicted from, normed; None from a model that keeps none.
     `warming` says that it took longer than later passes of its shape will (mars_kernels/cuda/graphs.py).
     """
 
@@ -97,7 +93,6 @@ class Memory:
         self._rotations = model.rotations(slots)
         self._model = model
         self._used = (0, 0)
-        self.states: torch.Tensor | None = None
         self.warming = False
 
     def forward(self, window: Window, *, static: bool = False) -> torch.Tensor:
@@ -118,11 +113,8 @@ class Memory:
             views=self._tensor[:, first:end, :, 1 : window.extent].unbind(),
             mask=attention_mask(window, self._numbers, self._model.dtype) if hides else None,
             rotations=self._rotations,
-            static=static or slots_RQ.device.type != "cpu",
         )
-        logits_RWV = self._model.read(window, access)
-        self.states = access.states[0] if access.states else None
-        return logits_RWV
+        return self._model.read(window, access)
 
     def move(self, source: int, target: int, extent: int) -> None:
         """Copy the slots before `extent` of one row to another."""

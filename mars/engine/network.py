@@ -19,10 +19,8 @@ from torch import nn
 from transformers import LlamaForCausalLM, PreTrainedModel, Qwen2ForCausalLM
 
 from mars.engine import backends
-from mars.engine.adapter import Adapter, linear_of
 from mars.engine.backend import Backend, Layer, Weights
-from mars.engine.gated import PRODUCTS, Gate
-from mars.engine.linear import Projection
+from mars.engine.linear import PRODUCTS, Projection, linear_of
 from mars.engine.memory import Access
 from mars.engine.window import Window
 
@@ -53,8 +51,7 @@ class Network:
     """The model as few operations as its mathematics needs, on a backend (mars/engine/backends).
 
     Query, key and value weights become one tensor, gate and up weights another; the parameters of `model` are from then
-    on views of them, so that they are held once and the model still works. With an adapter (`adapted`) the columns of
-    masks get what it adds; the others get the base's own values, bit for bit. On a CPU hidden states, keys, values and
+    on views of them, so that they are held once and the model still works. On a CPU hidden states, keys, values and
     scores are float32, of type `dtype`, also where weights are bfloat16.
 
     `steady` gives a column the same logits, bit for bit, whatever columns and rows share its pass, where the backends
@@ -97,7 +94,6 @@ class Network:
         self._mask_token_id = mask_token_id
         self._rotary = backbone.rotary_emb
         self._rotations = torch.zeros(0)
-        self._adapter: Adapter | None = None
         self._owner = weakref.ref(model)
         self._held: list[tuple[Sequence[nn.Linear], Projection]] = []
         copied = sum(parameter.numel() for parameter in model.parameters()) <= _COPIED_WEIGHTS
@@ -116,23 +112,11 @@ class Network:
                 size=self.head_size,
                 epsilon=config.rms_norm_eps,
             )
-            self._backend = backend(weights, self.dtype)
-            self._outputs = [[linear_of(backbone.layers[0], name).out_features for name in names] for names in PRODUCTS]
+            self._backend = backend(weights)
             head = model.get_output_embeddings()
             self._head = backend.vocabulary(head.weight.detach(), head.bias, pack=copied or compact)
         if compact:
             _return_freed_memory()
-
-    def adapted(self, adapter: Adapter) -> Network:
-        """This network with an adapter, on the same weights; it must fit (`Adapter.check`).
-
-        It predicts every token, for no token of the vocabulary is a mask.
-        """
-        other = copy.copy(self)
-        other._mask_token_id = None
-        other._adapter = adapter.to(self.device, self._embedding.dtype)
-        other._backend = self._backend.adapted(other._adapter, self._outputs)
-        return other
 
     def rotations(self, positions: int) -> torch.Tensor:
         """Cosines and signed sines [P, 2, 1, D] for at least so many positions, from the model's own rotary module."""
@@ -147,25 +131,15 @@ class Network:
 
     def read(self, window: Window, access: Access) -> torch.Tensor:
         """Float32 logits [R, keep, V] of the last columns, -inf for the mask token; 0 for columns not computed."""
-        hidden_NE, gate = self._embed(window, access)
-        walked = self._backend.begin(hidden_NE.to(self.dtype), gate, window, access)
-        normed_NE = walked.walk()
-        if normed_NE is None:
+        hidden_NE = self._embedding.index_select(0, access.columns.pick(window.ids_RQ.flatten())).to(self.dtype)
+        walked = self._backend.walk(hidden_NE, window, access)
+        if walked is None:
             return torch.empty(window.rows, 0, self._vocabulary, device=self.device)
-        logits_RQV = walked.columns.spread(self._head(normed_NE))
-        if self._adapter is not None and self._adapter.head is not None:
-            access.states.append(walked.columns.spread(normed_NE))
+        normed_NE, columns = walked
+        logits_RQV = columns.spread(self._head(normed_NE))
         if self._mask_token_id is not None:
             logits_RQV.select(2, self._mask_token_id).fill_(-torch.inf)
         return logits_RQV
-
-    def _embed(self, window: Window, access: Access) -> tuple[torch.Tensor, Gate | None]:
-        """The hidden states [N, E] that a pass begins with, and its masks, if there are any."""
-        if self._adapter is None:
-            return self._embedding.index_select(0, access.columns.pick(window.ids_RQ.flatten())), None
-        static = access.static and not self.steady
-        masks_KE = self._adapter.mask_embeddings
-        return Gate.open(masks_KE, self._embedding, self._vocabulary, window, access.columns, static=static)
 
     def _layer(self, layer: Any, backend: type[Backend], *, pack: bool, shed: bool) -> Layer:
         """The weights of a layer; parameters that are one product become views of it, or go where it is packed."""

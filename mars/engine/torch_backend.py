@@ -1,101 +1,95 @@
-"""The steps of a pass in PyTorch, on any device: the reference of the other backends.
+"""The loop over the layers of a pass, and its steps in PyTorch, on any device: the reference of the other backends.
 
 On a CPU bfloat16 is the type of weights and of what is multiplied with them; hidden states, keys, values and scores are
-float32 there. Shapes are those of mars/engine/backend.py.
+float32 there. Shapes: R rows, Q columns, N of all that are computed, E hidden size, F inner size, I and O input and
+output features of a product, H heads of D numbers side by side.
 """
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cached_property
-from typing import Self
 
 import torch
 from torch.nn import functional
 
-from mars.engine.adapter import Adapter
 from mars.engine.attention import attend, share_mask
-from mars.engine.backend import HEADS, Backend, Steps, Weights
-from mars.engine.gated import Gate, Pairs, pairs_of
-from mars.engine.linear import Linear, vocabulary_of
+from mars.engine.backend import Backend, Weights
+from mars.engine.linear import Linear, Projection, vocabulary_of
 from mars.engine.memory import Access
-from mars.engine.window import Window
+from mars.engine.window import Columns, Window
 
 
-class TorchSteps(Steps):
-    """A pass; `pairs` are those of the adapter."""
+class TorchSteps:
+    """A pass. `hidden` are the states [N, E] that products are added to, `columns` those that are left of it."""
 
-    def __init__(
-        self,
-        weights: Weights,
-        pairs: Sequence[Sequence[Pairs | None]],
-        hidden: torch.Tensor,
-        gate: Gate | None,
-        window: Window,
-        access: Access,
-    ):
-        super().__init__(weights, hidden, gate, window, access)
-        self._pairs = pairs
+    def __init__(self, weights: Weights, hidden_NE: torch.Tensor, window: Window, access: Access):
+        self.weights, self.hidden, self.access = weights, hidden_NE, access
+        self.columns, self.keep = access.columns, window.keep
         self.positions_N = self.columns.pick(window.positions.flatten())
         self.mask = share_mask(access.mask, weights.heads // weights.shared)
+
+    def walk(self) -> tuple[torch.Tensor, Columns] | None:
+        """All layers, one after the other (`Backend.walk`)."""
+        last = len(self.weights.layers) - 1
+        for number, layer in enumerate(self.weights.layers):
+            into, out, gate_up, down = layer.products
+            heads_NO = into(self.norm(layer.attention_norm))
+            # Behind the last keys and values only the columns matter whose predictions are wanted.
+            first = self.columns.columns - self.keep if number == last else 0
+            queries = self.place(number, heads_NO, first)
+            if number == last and self.keep == 0:
+                return None
+            if first:
+                self.drop(first)
+            self.add(out, self.attend(number, queries))
+            self.add(down, self.silu(gate_up(self.norm(layer.feed_forward_norm))))
+        return self.norm(self.weights.last_norm), self.columns
+
+    def drop(self, first: int) -> None:
+        """Leave the first columns of each row out from now on."""
+        mask = self.access.mask
+        self.columns, self.hidden = self.columns.last(self.columns.columns - first, self.hidden)
+        self.mask = share_mask(None if mask is None else mask[:, :, first:], self.weights.heads // self.weights.shared)
+
+    def norm(self, weight_E: torch.Tensor) -> torch.Tensor:
+        """The RMS norm of the states [N, E], in the type of its weights."""
+        wide_E = weight_E.to(self.hidden.dtype)
+        return torch.rms_norm(self.hidden, wide_E.shape, wide_E, self.weights.epsilon).to(weight_E.dtype)
 
     @cached_property
     def _turns(self) -> tuple[torch.Tensor, ...]:
         """Cosines and sines of the columns [N, 1, D]."""
         return self.access.rotations.index_select(0, self.positions_N).unbind(1)
 
-    def drop(self, first: int) -> None:
-        super().drop(first)
-        mask = self.access.mask
-        self.mask = share_mask(None if mask is None else mask[:, :, first:], self.weights.heads // self.weights.shared)
-
-    def norm(self, weight_E: torch.Tensor) -> torch.Tensor:
-        wide_E = weight_E.to(self.hidden.dtype)
-        return torch.rms_norm(self.hidden, wide_E.shape, wide_E, self.weights.epsilon).to(weight_E.dtype)
-
-    def product(self, layer: int, product: int, x_NI: torch.Tensor) -> torch.Tensor:
-        found_NO = self.weights.layers[layer].products[product](x_NI)
-        if product == HEADS:
-            found_NO = found_NO.to(self.hidden.dtype)
-        self.adapt(layer, product, found_NO, x_NI)
-        return found_NO
-
-    def adapt(self, layer: int, product: int, sum_NO: torch.Tensor, x_NI: torch.Tensor) -> None:
-        """Add what the adapter adds to a product at masks, in place."""
-        pairs = self._pairs[layer][product] if self.gate is not None and layer < len(self._pairs) else None
-        if pairs is not None and self.gate is not None:
-            pairs.add(self.gate, sum_NO, x_NI)
-
     def place(self, layer: int, heads_NO: torch.Tensor, first: int) -> torch.Tensor:
+        """Rotate and store a layer's keys and values; its rotated queries, without the first columns of each row."""
         weights, access = self.weights, self.access
-        heads_NHD = heads_NO.view(len(heads_NO), -1, weights.size)
+        heads_NHD = heads_NO.to(self.hidden.dtype).view(len(heads_NO), -1, weights.size)
         _turn(heads_NHD.narrow(1, 0, weights.heads + weights.shared), *self._turns)
         queries_NHD, keys_values_NHD = heads_NHD.split_with_sizes([weights.heads, 2 * weights.shared], 1)
         access.write(layer, keys_values_NHD)
         return self.columns.spread(queries_NHD)[:, first:]
 
     def attend(self, layer: int, queries: torch.Tensor) -> torch.Tensor:
+        """What the queries find [N, H * D]."""
         found_TH = attend(queries, *self.access.read(layer), self.mask)
         return self.columns.pick(found_TH).to(self.weights.last_norm.dtype)
 
     def silu(self, both_NO: torch.Tensor) -> torch.Tensor:
+        """silu(gate) · up [N, F] of gates and ups side by side [N, 2F]."""
         gate_NF, up_NF = both_NO.chunk(2, -1)
         return functional.silu(gate_NF).mul_(up_NF)
 
-    def add(self, layer: int, product: int, x_NI: torch.Tensor) -> None:
-        self.weights.layers[layer].products[product].add_to(self.hidden, x_NI)
-        self.adapt(layer, product, self.hidden, x_NI)
+    def add(self, product: Projection, x_NI: torch.Tensor) -> None:
+        """Add a product to the states, at once or before the next norm: the end of a residual branch."""
+        product.add_to(self.hidden, x_NI)
 
 
 class TorchBackend(Backend):
     """Passes as `TorchSteps`."""
 
     steps: type[TorchSteps] = TorchSteps
-
-    def __init__(self, weights: Weights, wide: torch.dtype):
-        super().__init__(weights, wide)
-        self._pairs: list[list[Pairs | None]] = []
 
     @staticmethod
     def linear(weight_OI: torch.Tensor, bias_O: torch.Tensor | None, *, pack: bool) -> Linear:
@@ -108,13 +102,8 @@ class TorchBackend(Backend):
         product = vocabulary_of(weight_VE, bias_V, pack=pack)
         return lambda x_NE: product.wide(x_NE.to(product.plain_weight().dtype))
 
-    def adapted(self, adapter: Adapter, outputs: Sequence[Sequence[int]]) -> Self:
-        other = copy.copy(self)
-        other._pairs = pairs_of(adapter, outputs, self.wide)
-        return other
-
-    def begin(self, hidden_NE: torch.Tensor, gate: Gate | None, window: Window, access: Access) -> TorchSteps:
-        return self.steps(self.weights, self._pairs, hidden_NE, gate, window, access)
+    def walk(self, hidden_NE: torch.Tensor, window: Window, access: Access) -> tuple[torch.Tensor, Columns] | None:
+        return self.steps(self.weights, hidden_NE, window, access).walk()
 
 
 def _turn(heads_NHD: torch.Tensor, cosines_N1D: torch.Tensor, sines_N1D: torch.Tensor) -> None:

@@ -23,7 +23,7 @@ from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedModel
 from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 
-from mars.engine.adapter import LINEARS, linear_of
+from mars.engine.linear import LINEARS, linear_of
 from mars.training.data import Conversation
 
 TEACHER_CANDIDATES = 32

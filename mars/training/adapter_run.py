@@ -28,7 +28,7 @@ from mars.checkpoint.adapter import (
 from mars.checkpoint.converted import known_fingerprint
 from mars.checkpoint.sources import RECORD_FILE, adapter_base, locate
 from mars.checkpoint.weights import load_model, load_tokenizer, read_config
-from mars.engine.adapter import LINEARS
+from mars.engine.linear import LINEARS
 from mars.provenance import provenance
 from mars.training.adapter import SCALE, AdapterModel, AnchorCollator
 from mars.training.data import Conversation, encode_conversation, read_chats

@@ -23,8 +23,8 @@ from mars_kernels.cpu.instructions import (
     store_configuration,
     stream_tile,
 )
-from mars_kernels.cpu.jit import BYTE, COARSE, OPTIONS, at
-from mars_kernels.cpu.layout import BYTES, LINE, TILE, part, write
+from mars_kernels.cpu.jit import BYTE, OPTIONS, at
+from mars_kernels.cpu.layout import BYTES, LINE, TILE, write
 
 _AHEAD = 4  # tiles that are asked for before they are needed
 _FEATURES = "amx-tile", "amx-bf16"  # LLVM's names
@@ -88,11 +88,10 @@ def _fetch_tile(address):  # type: ignore[no-untyped-def]
 
 
 @njit(**OPTIONS)
-def _narrow(work, low, totals, ahead):  # type: ignore[no-untyped-def]
+def _narrow(work, totals, ahead):  # type: ignore[no-untyped-def]
     """Up to 16 rows: one tile of them, and four blocks of outputs side by side."""
     begin, end, rows, depth, x, weight = work.begin, work.end, work.rows, work.depth, work.x, work.weight
     stride, span = depth * LINE, depth * BYTES
-    inner, ranks, inner_stride = low.inner, low.ranks, low.parts * low.ranks * LINE
     for block in range(begin, end, 4):
         one, two, three = min(block + 1, end - 1), min(block + 2, end - 1), min(block + 3, end - 1)
         w0, w1, w2, w3 = weight + block * span, weight + one * span, weight + two * span, weight + three * span
@@ -123,31 +122,16 @@ def _narrow(work, low, totals, ahead):  # type: ignore[no-untyped-def]
             add_product(2, 4, 7)
             stream_tile(5, w3 + k * BYTES, LINE)
             add_product(3, 4, 5)
-        if low.weights:
-            for r in range(ranks):
-                load_tile(4, inner + (part(low, block) * ranks + r) * LINE, inner_stride)
-                load_tile(5, low.weights + (block * ranks + r) * BYTES, LINE)
-                add_product(0, 4, 5)
-                load_tile(4, inner + (part(low, one) * ranks + r) * LINE, inner_stride)
-                load_tile(6, low.weights + (one * ranks + r) * BYTES, LINE)
-                add_product(1, 4, 6)
-                load_tile(4, inner + (part(low, two) * ranks + r) * LINE, inner_stride)
-                load_tile(7, low.weights + (two * ranks + r) * BYTES, LINE)
-                add_product(2, 4, 7)
-                load_tile(4, inner + (part(low, three) * ranks + r) * LINE, inner_stride)
-                load_tile(5, low.weights + (three * ranks + r) * BYTES, LINE)
-                add_product(3, 4, 5)
         _save_sums(totals)
         for number in range(min(4, end - block)):
-            write(COARSE, totals + number * BYTES, 0, rows, block + number, work)
+            write(totals + number * BYTES, 0, rows, block + number, work)
 
 
 @njit(**OPTIONS)
-def _wide(work, low, totals, ahead):  # type: ignore[no-untyped-def]  # noqa: C901
+def _wide(work, totals, ahead):  # type: ignore[no-untyped-def]
     """More than 16 rows: two tiles of them at a time, which may overlap, and two blocks of outputs."""
     begin, end, rows, depth, x, weight = work.begin, work.end, work.rows, work.depth, work.x, work.weight
     stride, span = depth * LINE, depth * BYTES
-    inner, ranks, inner_stride = low.inner, low.ranks, low.parts * low.ranks * LINE
     for block in range(begin, end, 2):
         one = min(block + 1, end - 1)
         w0, w1 = weight + block * span, weight + one * span
@@ -175,30 +159,16 @@ def _wide(work, low, totals, ahead):  # type: ignore[no-untyped-def]  # noqa: C9
                 load_tile(5, x + then * stride + k * LINE, stride)
                 add_product(2, 5, 6)
                 add_product(3, 5, 7)
-            if low.weights:
-                for r in range(ranks):
-                    load_tile(6, low.weights + (block * ranks + r) * BYTES, LINE)
-                    place = inner + (part(low, block) * ranks + r) * LINE
-                    load_tile(4, place + first * inner_stride, inner_stride)
-                    load_tile(5, place + then * inner_stride, inner_stride)
-                    add_product(0, 4, 6)
-                    add_product(2, 5, 6)
-                    load_tile(7, low.weights + (one * ranks + r) * BYTES, LINE)
-                    place = inner + (part(low, one) * ranks + r) * LINE
-                    load_tile(4, place + first * inner_stride, inner_stride)
-                    load_tile(5, place + then * inner_stride, inner_stride)
-                    add_product(1, 4, 7)
-                    add_product(3, 5, 7)
             _save_sums(totals)
             for number in range(min(2, end - block)):
-                write(COARSE, totals + number * BYTES, first, first + TILE, block + number, work)
-                write(COARSE, totals + (2 + number) * BYTES, then, then + TILE, block + number, work)
+                write(totals + number * BYTES, first, first + TILE, block + number, work)
+                write(totals + (2 + number) * BYTES, then, then + TILE, block + number, work)
 
 
 @njit(**OPTIONS)
-def product(work, low, totals, ahead):  # type: ignore[no-untyped-def]
-    """A `layout.Product`, with what a `LowRankProduct` product adds."""
+def product(work, totals, ahead):  # type: ignore[no-untyped-def]
+    """A `layout.Product`."""
     if work.rows <= TILE:
-        _narrow(work, low, totals, ahead)
+        _narrow(work, totals, ahead)
     else:
-        _wide(work, low, totals, ahead)
+        _wide(work, totals, ahead)

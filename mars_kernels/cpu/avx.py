@@ -18,7 +18,7 @@ from numba.extending import overload
 from mars.provenance import instruction_limit
 from mars_kernels.cpu.instructions import MOST_ROWS, Pairs, add_pairs, compiles_for
 from mars_kernels.cpu.jit import OPTIONS, PAIRS, WIDE, WIDENED, at, rows_of
-from mars_kernels.cpu.layout import BYTES, DEPTH, LINE, part, write
+from mars_kernels.cpu.layout import BYTES, DEPTH, LINE, write
 
 _PAIRS = DEPTH // 2  # of a tile
 _AHEAD = 4 * _PAIRS  # pairs of inputs that are asked for before they are needed
@@ -62,14 +62,11 @@ def _add(kind, blocks, pairs):  # type: ignore[no-untyped-def]
 
 
 @njit(**OPTIONS)
-def product(kind, work, low, totals, ahead):  # type: ignore[no-untyped-def]
-    """A `layout.Product`, with what a `LowRankProduct` product adds."""
-    own_kind = rows_of(kind)
-    bytes_each = at(work.x, (1,), own_kind).itemsize
+def product(kind, work, totals, ahead):  # type: ignore[no-untyped-def]
+    """A `layout.Product`."""
+    bytes_each = at(work.x, (1,), rows_of(kind)).itemsize
     rows, begin, end = work.rows, work.begin, work.end
     stride, span, pairs = work.depth * DEPTH * bytes_each, work.depth * BYTES, work.depth * _PAIRS
-    rank_size = low.ranks * DEPTH * bytes_each
-    inner_stride = low.parts * rank_size
     wide, most = _shape(kind, rows)
     pieces = -(-rows // most)
     most = -(-rows // pieces)  # as many rows in each piece
@@ -100,11 +97,5 @@ def product(kind, work, low, totals, ahead):  # type: ignore[no-untyped-def]
                 soon, lines = following + number * pairs * LINE // sharing, -(-LINE // sharing)
                 _add(kind, several, Pairs(count, pairs, own, stride, weights, span, totals, soon, step, lines))
             for number in range(several):
-                sums = totals + number * BYTES
-                if low.weights:
-                    place = low.inner + first * inner_stride + part(low, block + number) * rank_size
-                    own_low = low.weights + (block + number) * low.ranks * BYTES
-                    ranks = low.ranks * _PAIRS
-                    _add(kind, 1, Pairs(count, ranks, place, inner_stride, own_low, 0, sums, own_low, 0, LINE))
-                write(own_kind, sums, first, first + count, block + number, work)
+                write(totals + number * BYTES, first, first + count, block + number, work)
         block += several

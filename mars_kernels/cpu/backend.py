@@ -2,27 +2,24 @@
 
 Torch's own threads go through the layers together, each with its share of every step, and wait for each other between
 two steps: thirteen calls a layer from Python took a third of the time of a pass. Weights are asked for ahead of their
-product, those of the next one while the last is finished. It is the loop of `backend.Steps`, in machine code.
+product, those of the next one while the last is finished. It is the loop of `TorchSteps`, in machine code.
 
 Half a layer ends with keys and values in the cache; the other one goes on from the queries, which may be fewer then.
-Shapes: N columns, E hidden size, F inner size, I and O input and output features, L layers, S rank.
+Shapes: N columns, E hidden size, F inner size, K keys, V vocabulary.
 """
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache, lru_cache
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
 from numba import njit, types
 from torch.nn import functional
 
-from mars.engine.adapter import Adapter, LowRank
 from mars.engine.backend import Backend, Weights
-from mars.engine.gated import PRODUCTS, Gate
 from mars.engine.memory import Access
 from mars.engine.window import Columns, Window
 from mars_kernels.cpu import steps
@@ -30,39 +27,24 @@ from mars_kernels.cpu.jit import COARSE, OPTIONS, PLACE, ROUNDED, at, call, call
 from mars_kernels.cpu.layout import (
     BYTES,
     DEPTH,
-    NOTHING_LOW,
     SCRATCH,
     TILE,
     Ahead,
-    LowRankProduct,
     Product,
-    pack,
     scratch,
     share,
 )
 from mars_kernels.cpu.openmp import openmp
 from mars_kernels.cpu.tiles import Tiled, begin_tiles, end_tiles, product, rows_dtype
 
-# Numbers of a product in the table of the model: addresses of its weights, bias, A and B, tiles of a rank, and where
-# the next parts begin.
-_WEIGHT, _BIAS, _A, _B, _RANKS, _SECOND, _THIRD = range(7)
-_NOWHERE = 2**40
+_WEIGHT, _BIAS = range(2)  # of a product in the table of the model: their addresses
 
 
 @njit(**OPTIONS)
 def _multiply(kind, p, begin, end, depth, outputs, x, numbers, found, thread, ahead):  # type: ignore[no-untyped-def]
-    """Blocks `begin` to `end` of a product, with what the adapter adds at masks; `numbers` are those of the table."""
-    weight, ranks, second, third = numbers[_WEIGHT], numbers[_RANKS], numbers[_SECOND], numbers[_THIRD]
-    totals, low, low_rank = p.totals + SCRATCH * thread, p.low + p.low_size * thread, NOTHING_LOW
-    if p.masks and numbers[_B]:
-        # Each thread computes all of A x: that takes less time than to wait for the others.
-        parts = 1 + (1 if second < _NOWHERE else 0) + (1 if third < _NOWHERE else 0)
-        blocks, span = parts * ranks, depth * BYTES
-        inner = Product(0, blocks, p.rows, depth, TILE * blocks, x, numbers[_A], 0, p.masks, low)
-        product(kind, inner, NOTHING_LOW, totals, Ahead(weight + begin * span, span))
-        low_rank = LowRankProduct(numbers[_B], low, ranks, second, third, parts)
-    work = Product(begin, end, p.rows, depth, outputs, x, weight, numbers[_BIAS], 0, found)
-    product(kind, work, low_rank, totals, ahead)
+    """Blocks `begin` to `end` of a product; `numbers` are those of the table."""
+    work = Product(begin, end, p.rows, depth, outputs, x, numbers[_WEIGHT], numbers[_BIAS], 0, found)
+    product(kind, work, p.totals + SCRATCH * thread, ahead)
 
 
 @njit(**OPTIONS)
@@ -76,7 +58,7 @@ def _layers(kind, p):  # type: ignore[no-untyped-def]
     o0, o1 = share(p.hidden_size // TILE, thread, threads)
     f0, f1 = share(p.inner_size // TILE, thread, threads)
     ups, both_size = p.inner_size // TILE, 2 * p.inner_size
-    products, norms = at(p.products, (p.layers, 4, 7), PLACE), at(p.norms, (p.layers, 2), PLACE)
+    products, norms = at(p.products, (p.layers, 4, 2), PLACE), at(p.norms, (p.layers, 2), PLACE)
     begin_tiles(kind, p.rows, p.totals + SCRATCH * thread)
     step = p.step
     while step < p.end:
@@ -139,21 +121,18 @@ class CpuBackend(Backend):
 
     invariant = True
 
-    def __init__(self, weights: Weights, wide: torch.dtype):
-        super().__init__(weights, wide)
+    def __init__(self, weights: Weights):
+        super().__init__(weights)
         layers, first = weights.layers, weights.layers[0].products[0]
         self._norms = [norm.float() for each in layers for norm in (each.attention_norm, each.feed_forward_norm)]
         self._last_norm = weights.last_norm.float()
         self.kind = first.kind  # type: ignore[attr-defined]
         self._addresses = np.array([norm.data_ptr() for norm in self._norms])
-        self._table = np.zeros((len(layers), 4, 7), np.int64)
-        self._table[:, :, _SECOND:] = _NOWHERE
+        self._table = np.zeros((len(layers), 4, 2), np.int64)
         for numbers, layer in zip(self._table, layers, strict=True):
             for of_product, tiled in zip(numbers, layer.products, strict=True):
                 bias = tiled.wide_bias_O  # type: ignore[attr-defined]
-                of_product[[_WEIGHT, _BIAS]] = tiled.tiles.data_ptr(), 0 if bias is None else bias.data_ptr()  # type: ignore[attr-defined]
-        self._added: list[torch.Tensor] = []
-        self._widest = 0
+                of_product[:] = tiled.tiles.data_ptr(), 0 if bias is None else bias.data_ptr()  # type: ignore[attr-defined]
         inner_size = layers[0].products[3].inputs  # type: ignore[attr-defined]
         rounded = rows_dtype(self.kind) == torch.float32
         self.record = np.zeros(1, steps.PASS)
@@ -184,42 +163,42 @@ class CpuBackend(Backend):
 
         return logits
 
-    def adapted(self, adapter: Adapter, outputs: Sequence[Sequence[int]]) -> Self:
-        other = copy.copy(self)
-        other._table, other.record, other._added, other._widest = self._table.copy(), self.record.copy(), [], 0
-        other.record["products"] = other._table.ctypes.data
-        for numbers, pairs in zip(other._table, adapter.layers, strict=False):
-            for of_product, names, sizes in zip(numbers, PRODUCTS, outputs, strict=True):
-                several = [pairs.get(name) for name in names]
-                if any(several):
-                    of_product[_A:] = other._add(several, sizes)
-        return other
+    def walk(self, hidden_NE: torch.Tensor, window: Window, access: Access) -> tuple[torch.Tensor, Columns] | None:
+        """In two calls: up to the last queries, and from them on.
 
-    def _add(self, pairs: Sequence[LowRank | None], outputs: Sequence[int]) -> tuple[int, int, int, int, int]:
-        """Keep A and B of linear layers that are one product; what stands in the table."""
-        there = [pair for pair in pairs if pair is not None]
-        rank = -(-max(len(pair.a_SI) for pair in there) // TILE) * TILE
-        a_parts, b_parts = [], []
-        for pair, size in zip(pairs, outputs, strict=True):
-            a_SI = there[0].a_SI.new_zeros(rank, there[0].a_SI.shape[1])
-            b_OS = a_SI.new_zeros(size, rank)
-            if pair is not None:
-                a_SI[: len(pair.a_SI)] = pair.a_SI
-                b_OS[:, : len(pair.a_SI)] = pair.b_OS * pair.scale
-            a_parts.append(a_SI)
-            # Behind the numbers of a tile stands what their rounding lost: both are multiplied with the same weights.
-            b_parts.append(torch.cat([part_OS for one_OS in b_OS.split(TILE, 1) for part_OS in (one_OS, one_OS)], 1))
-        a, b = pack(torch.cat(a_parts)), pack(torch.cat(b_parts))
-        self._added += [a, b]
-        self._widest = max(self._widest, len(a))
-        borders = np.cumsum(outputs)[:-1] // TILE
-        second, third = (int(borders[n]) if n < len(borders) else _NOWHERE for n in range(2))
-        return a.data_ptr(), b.data_ptr(), rank // TILE, second, third
+        Columns see the part of the cache at `places`, those of their first heads in a store of a layer; `starts` are
+        those of slot 0 of their rows. `mask` [N, K] is 0 for keys that a column sees.
+        """
+        if access.mask is None:
+            raise ValueError("compiled passes need a mask, also one that hides nothing")
+        columns, weights, store = access.columns, self.weights, access.stores[0]
+        stores = np.array([each.data_ptr() for each in access.stores])
+        mask_NK = columns.pick(access.mask.flatten(0, 2)).contiguous()
+        tensors = {
+            "hidden": hidden_NE,
+            "queries": torch.empty(len(hidden_NE), weights.heads * weights.size),
+            "rotations": access.rotations.index_select(0, columns.pick(window.positions.flatten())),
+            "places": access.places_N,
+            "starts": access.places_N - columns.pick(window.slots_RQ.flatten()),
+            "mask": mask_NK,
+        }
+        sizes = {
+            "slots": access.views[0].stride(1) // weights.size,
+            "half": store.numel() // 2 * store.itemsize,
+            "stores": stores.ctypes.data,
+            "extent": mask_NK.shape[1],
+        }
+        halves = 2 * len(weights.layers)
+        self._run(range(halves - 1), tensors, sizes)
+        if window.keep == 0:
+            return None
+        if window.keep < columns.columns:
+            columns, chosen_M1 = columns.last(window.keep, torch.arange(len(hidden_NE))[:, None])
+            for name in ("hidden", "queries", "starts", "mask"):
+                tensors[name] = tensors[name][chosen_M1[:, 0]]
+        return self._run(range(halves - 1, halves), tensors, sizes), columns
 
-    def begin(self, hidden_NE: torch.Tensor, gate: Gate | None, window: Window, access: Access) -> CpuPass:
-        return CpuPass(self, hidden_NE, gate, window, access)
-
-    def run(self, halves: range, tensors: dict[str, torch.Tensor], sizes: dict[str, int]) -> torch.Tensor:
+    def _run(self, halves: range, tensors: dict[str, torch.Tensor], sizes: dict[str, int]) -> torch.Tensor:
         """Compute these halves of layers; bfloat16 [N, E] that the vocabulary is multiplied with, behind the last one.
 
         `tensors` and `sizes` are numbers of `steps.PASS`.
@@ -230,7 +209,6 @@ class CpuBackend(Backend):
             return normed_NE.view(0, size)
         narrow, rows = torch.bfloat16, rows_dtype(self.kind)
         sized = {name: int(record[name][0]) for name in ("hidden_size", "attended_size", "inner_size")}
-        low = torch.empty(torch.get_num_threads(), count * self._widest * 2 * TILE, dtype=rows)
         room = {
             **tensors,
             "normed": torch.empty(count, size, dtype=rows),
@@ -239,7 +217,6 @@ class CpuBackend(Backend):
             "found": normed_NE,
             "added": torch.empty(count, size, dtype=narrow),
             "both": torch.empty(count, 2 * sized["inner_size"], dtype=narrow),
-            "low": low,
             "totals": scratch(),
         }
         for name, tensor in room.items():
@@ -247,7 +224,7 @@ class CpuBackend(Backend):
         for name, number in sizes.items():
             record[name] = number
         record["rows"], record["step"], record["end"] = count, halves.start, halves.stop
-        record["low_size"], record["self"] = low.stride(0) * low.itemsize, record.ctypes.data
+        record["self"] = record.ctypes.data
         openmp().run(_task(self.kind), record)  # type: ignore[union-attr]  # see `kind_of_products`
         return normed_NE[: count * size].view(count, size)
 
@@ -255,55 +232,3 @@ class CpuBackend(Backend):
 def backend_for(device: torch.device, dtype: torch.dtype) -> type[Backend]:
     """The backend, where `tiles.refusal` has nothing against it."""
     return CpuBackend
-
-
-class CpuPass:
-    """A pass in two calls: up to the last queries, and from them on.
-
-    Columns see the part of the cache at `places`, those of their first heads in a store of a layer; `starts` are those
-    of slot 0 of their rows. `mask` [N, K] is 0 for keys that a column sees.
-    """
-
-    def __init__(self, backend: CpuBackend, hidden: torch.Tensor, gate: Gate | None, window: Window, access: Access):
-        if access.mask is None:
-            raise ValueError("compiled passes need a mask, also one that hides nothing")
-        self.columns: Columns = access.columns
-        self.gate, self._backend, self._hidden, self._keep = gate, backend, hidden, window.keep
-        pick, weights, store = access.columns.pick, backend.weights, access.stores[0]
-        self._stores = np.array([each.data_ptr() for each in access.stores])
-        self._sizes = {
-            "slots": access.views[0].stride(1) // weights.size,
-            "half": store.numel() // 2 * store.itemsize,
-            "stores": self._stores.ctypes.data,
-        }
-        self._queries = torch.empty(len(hidden), weights.heads * weights.size)
-        self._places = access.places_N
-        self._starts = access.places_N - pick(window.slots_RQ.flatten())
-        self._mask = pick(access.mask.flatten(0, 2)).contiguous()
-        self._rotations = access.rotations.index_select(0, pick(window.positions.flatten()))
-
-    def walk(self) -> torch.Tensor | None:
-        halves = 2 * len(self._backend.weights.layers)
-        self._run(range(halves - 1))
-        if self._keep == 0:
-            return None
-        if self._keep < self.columns.columns:
-            self.gate = self.gate and self.gate.last(self.columns, self._keep)
-            self.columns, chosen_M1 = self.columns.last(self._keep, torch.arange(len(self._hidden))[:, None])
-            chosen_M = chosen_M1[:, 0]
-            self._hidden, self._queries = self._hidden[chosen_M], self._queries[chosen_M]
-            self._starts, self._mask = self._starts[chosen_M], self._mask[chosen_M]
-        return self._run(range(halves - 1, halves))
-
-    def _run(self, halves: range) -> torch.Tensor:
-        tensors = {
-            "hidden": self._hidden,
-            "queries": self._queries,
-            "rotations": self._rotations,
-            "places": self._places,
-            "starts": self._starts,
-            "mask": self._mask,
-        }
-        if self.gate is not None:
-            tensors["masks"] = self.gate.masks_N
-        return self._backend.run(halves, tensors, {**self._sizes, "extent": self._mask.shape[1]})

@@ -1,25 +1,23 @@
 """Weights in the order in which our own kernels read them, and what these share (amx.py and avx.py).
 
-Shapes: T rows, I and O input and output features, S summed ranks. A tile has 16 outputs times 32 inputs of bfloat16.
+Shapes: T rows, I and O input and output features. A tile has 16 outputs times 32 inputs of bfloat16.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from numba import njit
 
 from mars_kernels.cpu.instructions import round_sixteen, round_sixteen_with
-from mars_kernels.cpu.jit import BYTE, OPTIONS, WIDE, at, load, store
+from mars_kernels.cpu.jit import OPTIONS, WIDE, at
 
 TILE = 16  # outputs, and rows that a register of AMX holds
 DEPTH = 32  # inputs
 BYTES = 1024  # of a tile
 LINE = 64
 _NOTES = 128  # bytes: how AMX was configured, and how it is
-WIDE_SUMS = -1  # in place of masks: the sums are wanted in float32
 SCRATCH = 4 * BYTES + _NOTES  # of a thread: sums of 64 rows and 16 outputs, or fewer and more, then its notes
 
 
@@ -27,7 +25,7 @@ class Product(NamedTuple):
     """Rows [T, I] times the blocks `begin` to `end` of weights in `depth` tiles; all others are addresses.
 
     Rows are of `jit.rows_of(kind)`, products bfloat16 [T, O], with a float32 `bias` [O] unless it is 0; float32 without
-    bias if `masks` are `WIDE_SUMS`; with `masks`, int8 [T], they are what a `LowRankProduct` product reads (`write`).
+    bias if they are asked for `wide`.
     """
 
     begin: int
@@ -38,23 +36,8 @@ class Product(NamedTuple):
     x: int
     weight: int
     bias: int
-    masks: int
+    wide: int
     found: int
-
-
-class LowRankProduct(NamedTuple):
-    """A second product, added to the sums of the first: its `weights`, for each block of outputs so many `ranks` tiles.
-
-    Their inputs stand twice. `inner` [T, parts, ranks, 32] is what it reads; `second` and `third` are the blocks with
-    which these parts begin. No `weights`, no product.
-    """
-
-    weights: int
-    inner: int
-    ranks: int
-    second: int
-    third: int
-    parts: int
 
 
 class Ahead(NamedTuple):
@@ -64,7 +47,6 @@ class Ahead(NamedTuple):
     span: int
 
 
-NOTHING_LOW = LowRankProduct(0, 0, 1, 0, 0, 1)
 NOTHING_AHEAD = Ahead(0, 0)
 
 
@@ -99,34 +81,14 @@ def share(blocks, thread, threads):  # type: ignore[no-untyped-def]
 
 
 @njit(**OPTIONS)
-def part(low, block):  # type: ignore[no-untyped-def]
-    """Which part of a `LowRankProduct` product a block of outputs belongs to."""
-    return (1 if block >= low.second else 0) + (1 if block >= low.third else 0)
-
-
-@njit(**OPTIONS)
-def write(kind, totals, first, last, block, work):  # type: ignore[no-untyped-def]
-    """Put the sums of rows `first` to `last` where they are asked; those for a second product, of `kind`, in two parts.
-
-    These sums are 0 but for masks. Each is rounded to bfloat16, and so is what that rounding lost, which stands beside
-    it: the two keep 16 of its 24 bits, or more.
-    """
-    totals_TO = at(totals, (last - first, TILE), WIDE)
-    if work.masks == WIDE_SUMS:
+def write(totals, first, last, block, work):  # type: ignore[no-untyped-def]
+    """Put the sums of rows `first` to `last` where they are asked."""
+    if work.wide:
+        totals_TO = at(totals, (last - first, TILE), WIDE)
         wide_TO = at(work.found, (last, work.outputs), WIDE)
         for t in range(first, last):
             for o in range(TILE):
                 wide_TO[t, block * TILE + o] = totals_TO[t - first, o]
-        return
-    masks_T = at(work.masks, (last,), BYTE)
-    if work.masks:
-        inner_TB2 = at(work.found, (last, work.outputs // TILE, 2, TILE), kind)
-        for t in range(first, last):
-            for o in range(TILE):
-                total = totals_TO[t - first, o] if masks_T[t] else np.float32(0)
-                coarse = store(total, kind)
-                inner_TB2[t, block, 0, o] = coarse
-                inner_TB2[t, block, 1, o] = store(total - load(coarse), kind)
         return
     for t in range(first, last):
         source, place = totals + (t - first) * LINE, work.found + (t * work.outputs + block * TILE) * 2

@@ -36,10 +36,10 @@ _FEW = 8
 
 # Of a pass: sizes, addresses of what is computed on the way, of what it reads, and of the functions of its heads.
 SIZES = "rows", "hidden_size", "attended_size", "inner_size", "width", "heads", "shared", "slots", "extent", "half"
-ROOM = "hidden", "normed", "found", "attended", "added", "both", "inner", "queries", "low", "totals"
-READ = "masks", "rotations", "stores", "places", "starts", "mask"
+ROOM = "hidden", "normed", "found", "attended", "added", "both", "inner", "queries", "totals"
+READ = "rotations", "stores", "places", "starts", "mask"
 MODEL = "layers", "norms", "products", "last_norm", "place", "attend", "self"
-NUMBERS = (*SIZES, *ROOM, *READ, *MODEL, "low_size", "step", "end")
+NUMBERS = (*SIZES, *ROOM, *READ, *MODEL, "step", "end")
 PASS = np.dtype([*THREADS, *((name, "i8") for name in NUMBERS), ("epsilon", "f4")], align=True)
 
 

@@ -20,10 +20,8 @@ from mars_kernels.cpu.jit import COARSE, WIDENED, call, compiled, pointer
 from mars_kernels.cpu.layout import (
     DEPTH,
     NOTHING_AHEAD,
-    NOTHING_LOW,
     SCRATCH,
     TILE,
-    WIDE_SUMS,
     Product,
     pack,
     scratch,
@@ -33,7 +31,7 @@ from mars_kernels.cpu.layout import (
 from mars_kernels.cpu.openmp import THREADS, openmp
 
 _WITHOUT_TILES = types.uint32, types.uint64  # the kinds of avx.py
-_NUMBERS = "rows", "depth", "outputs", "x", "weight", "bias", "masks", "found", "totals"
+_NUMBERS = "rows", "depth", "outputs", "x", "weight", "bias", "wide", "found", "totals"
 _CALL = np.dtype([*THREADS, *((name, "i8") for name in _NUMBERS)])
 
 
@@ -71,8 +69,8 @@ def end_tiles(kind: Any, scratch: int) -> None:
     """Leave a thread as it was before `begin_tiles`."""
 
 
-def product(kind, work, low, totals, ahead):  # type: ignore[no-untyped-def]
-    """A `Product` and a `LowRankProduct`; `totals` has room for four tiles, `ahead` is what is read next."""
+def product(kind, work, totals, ahead):  # type: ignore[no-untyped-def]
+    """A `Product`; `totals` has room for four tiles, `ahead` is what is read next."""
 
 
 @overload(begin_tiles, inline="always")
@@ -90,10 +88,10 @@ def _(kind, scratch):  # type: ignore[no-untyped-def]
 
 
 @overload(product)
-def _(kind, work, low, totals, ahead):  # type: ignore[no-untyped-def]
+def _(kind, work, totals, ahead):  # type: ignore[no-untyped-def]
     if kind in _WITHOUT_TILES:
-        return lambda kind, work, low, totals, ahead: avx.product(kind, work, low, totals, ahead)
-    return lambda kind, work, low, totals, ahead: amx.product(work, low, totals, ahead)
+        return lambda kind, work, totals, ahead: avx.product(kind, work, totals, ahead)
+    return lambda kind, work, totals, ahead: amx.product(work, totals, ahead)
 
 
 @lru_cache(maxsize=None, typed=True)  # zeros of two types are equal
@@ -114,11 +112,11 @@ def _task(kind: Any) -> int:
             given.x,
             given.weight,
             given.bias,
-            given.masks,
+            given.wide,
             given.found,
         )
         begin_tiles(kind, given.rows, totals)
-        product(kind, work, NOTHING_LOW, totals, NOTHING_AHEAD)
+        product(kind, work, totals, NOTHING_AHEAD)
         end_tiles(kind, totals)
 
     return int(compiled(types.void(types.int64), task).address)
@@ -161,7 +159,7 @@ class Tiled(Projection):
         record = np.zeros(1, _CALL)
         record[list(_NUMBERS)] = (
             *(rows, self.tiles.shape[1], outputs, inputs_TI.data_ptr(), self.tiles.data_ptr(), bias),
-            *(WIDE_SUMS if dtype == torch.float32 else 0, found_TO.data_ptr(), room.data_ptr()),
+            *(dtype == torch.float32, found_TO.data_ptr(), room.data_ptr()),
         )
         openmp().run(_task(self.kind), record)  # type: ignore[union-attr]  # see `kind_of_products`
         return found_TO

@@ -8,8 +8,9 @@ import torch
 
 from mars.engine.attention import attention
 from mars.engine.backend import Backend
-from mars.engine.linear import Linear
+from mars.engine.linear import Linear, Projection
 from mars.engine.torch_backend import TorchBackend, TorchSteps
+from mars.engine.window import Columns
 from mars_kernels.cuda.kernels import Kernels, usable
 
 
@@ -23,7 +24,7 @@ class CudaSteps(TorchSteps):
         weights = self.weights
         return Kernels(weights.heads, weights.shared, weights.size, weights.epsilon)
 
-    def walk(self) -> torch.Tensor | None:
+    def walk(self) -> tuple[torch.Tensor, Columns] | None:
         with torch.cuda.device_of(self.hidden):
             return super().walk()
 
@@ -31,11 +32,6 @@ class CudaSteps(TorchSteps):
         self.hidden, normed_NE = self._kernels.norm(self.hidden, self._added, weight_E)
         self._added = None
         return normed_NE
-
-    def product(self, layer: int, product: int, x_NI: torch.Tensor) -> torch.Tensor:
-        found_NO = self.weights.layers[layer].products[product](x_NI)
-        self.adapt(layer, product, found_NO, x_NI)
-        return found_NO
 
     def place(self, layer: int, heads_NO: torch.Tensor, first: int) -> torch.Tensor:
         return self._kernels.place(heads_NO, self.positions_N, self.access, layer, first)
@@ -47,11 +43,8 @@ class CudaSteps(TorchSteps):
     def silu(self, both_NO: torch.Tensor) -> torch.Tensor:
         return self._kernels.silu(both_NO)
 
-    def add(self, layer: int, product: int, x_NI: torch.Tensor) -> None:
-        linear = self.weights.layers[layer].products[product]
-        added_NO = linear.wide(x_NI) if isinstance(linear, Linear) else linear(x_NI).float()
-        self.adapt(layer, product, added_NO, x_NI)
-        self._added = added_NO
+    def add(self, product: Projection, x_NI: torch.Tensor) -> None:
+        self._added = product.wide(x_NI) if isinstance(product, Linear) else product(x_NI).float()
 
 
 class CudaBackend(TorchBackend):

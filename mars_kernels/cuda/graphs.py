@@ -35,8 +35,8 @@ T = TypeVar("T")
 class Bucket:
     """All that the graph of a model is made for.
 
-    `placed` and `tree` say whether the windows bring positions and a mask of attention, `masks` is theirs. `first` is
-    the cached row that the first row is.
+    `placed` and `tree` say whether the windows bring positions and a mask of attention. `first` is the cached row that
+    the first row is.
     """
 
     rows: int
@@ -45,7 +45,6 @@ class Bucket:
     extent: int
     placed: bool
     tree: bool
-    masks: int | None
     first: int = 0
 
 
@@ -72,7 +71,6 @@ def bucket_of(window: Window, *, rows: int, slots: int) -> Bucket | None:
         extent=min(rounded_extent(window.extent), slots),
         placed=window.positions_RQ is not None,
         tree=window.sees_RQQ is not None,
-        masks=window.masks,
         first=window.first,
     )
 
@@ -117,7 +115,6 @@ class Stage:
             first=self._bucket.first,
             positions_RQ=self._positions_RQ if self._bucket.placed else None,
             sees_RQQ=self._sees_RQQ if self._bucket.tree else None,
-            masks=self._bucket.masks,
         )
 
     def set(self, window: Window) -> None:
@@ -200,11 +197,9 @@ class Runner:
         graph = torch.cuda.CUDAGraph()
         with _uncollected(), torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
             result = body()
-        states = self.memory.states
 
         def replay() -> T:
             graph.replay()
-            self.memory.states = states
             return result
 
         return replay

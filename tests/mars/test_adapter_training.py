@@ -21,7 +21,7 @@ from mars.checkpoint import load_checkpoint
 from mars.config import DecodingSettings
 from mars.decoding import DECODERS
 from mars.engine import ModelEngine
-from mars.engine.adapter import linear_of
+from mars.engine.linear import linear_of
 from mars.metrics import output_ids
 from mars.training.__main__ import main
 from mars.training.adapter import SCALE, AdapterModel, AnchorCollator, TeacherLoss

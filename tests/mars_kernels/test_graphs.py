@@ -77,11 +77,11 @@ def test_passes_of_static_shapes_equal_plain_ones(network: Network) -> None:
 
 
 def test_the_bucket_of_a_window() -> None:
-    some = Bucket(rows=4, columns=4, keep=1, extent=100, placed=False, tree=False, masks=None)
+    some = Bucket(rows=4, columns=4, keep=1, extent=100, placed=False, tree=False)
     assert bucket_of(window([7, 6, 8], 4, 1), rows=8, slots=100) == some
-    branched = Bucket(rows=3, columns=3, keep=3, extent=40, placed=True, tree=True, masks=None)
+    branched = Bucket(rows=3, columns=3, keep=3, extent=40, placed=True, tree=True)
     assert bucket_of(tree([7, 6, 8]), rows=3, slots=40) == branched
-    prompt = Bucket(rows=1, columns=32, keep=0, extent=257, placed=False, tree=False, masks=0, first=5)
+    prompt = Bucket(rows=1, columns=32, keep=0, extent=257, placed=False, tree=False, first=5)
     assert bucket_of(replace(read(1, 20), first=5), rows=8, slots=700) == prompt
 
 
@@ -95,7 +95,7 @@ def test_windows_that_get_no_bucket() -> None:
 def read(rows: int, columns: int) -> Window:
     """Rows that read so many tokens and predict none."""
     slots = torch.arange(1, columns + 1).expand(rows, -1)
-    return Window(ids_RQ=slots, slots_RQ=slots, extent=columns + 1, keep=0, masks=0)
+    return Window(ids_RQ=slots, slots_RQ=slots, extent=columns + 1, keep=0)
 
 
 def test_columns_of_prompts_are_rounded_up() -> None:
@@ -255,9 +255,8 @@ def test_passes_over_prompts_look_at_no_value(network: Network, monkeypatch: pyt
     for at in range(5):
         runner.forward(window([at, at - 2], 6, 0))
         runner.forward(replace(window([at], 20 + at, 0), first=2))
-        runner.forward(replace(window([at], 20, 0), first=2, masks=0))
     assert {bucket.first for bucket in captured} == {0, 2}
-    assert len(set(captured)) == 3
+    assert len(set(captured)) == 2
 
 
 @pytest.mark.gpu
