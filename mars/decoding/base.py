@@ -98,7 +98,6 @@ def trained_diffusion(engine: Engine) -> int:
     """
     if engine.diffusion_mask_id is None:
         raise ValueError(
-            "this checkpoint was not trained by block diffusion: block_diffusion needs one made by "
-            "`python -m mars.training block-diffusion`; use another decoder"
+            "this checkpoint was not trained by block diffusion, which commit 4ebfdf5 can do: use another decoder"
         )
     return engine.diffusion_mask_id

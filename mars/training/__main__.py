@@ -23,11 +23,6 @@ Train in two stages (MARS, arXiv 2604.07023).
   mars  the same data again, with a second, masked copy of each sequence: the model learns to fill B masks
         appended to a clean prefix in one causal pass, while the SFT loss keeps it an autoregressive model
 
-or, to compare with, from the same SFT checkpoint
-
-  block-diffusion  masks of a block are filled in any order by bidirectional attention inside it (BD3-LM, arXiv
-        2503.09573): the model is no autoregressive one any more
-
 or, for a pretrained model, as a LoRA
 
   distill  conversations that the model writes itself, as data for its adapter
@@ -65,19 +60,19 @@ def parser() -> argparse.ArgumentParser:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    names = "{sft,mars,block-diffusion,distill,adapter,pair}"
-    stages = main.add_subparsers(dest="stage", required=True, metavar=names)
+    stages = main.add_subparsers(dest="stage", required=True, metavar="{sft,mars,distill,adapter,pair}")
 
-    def add(name: str, text: str, settings: type, without: Collection[str] = (), epilog: str | None = None) -> Any:
+    def add(name: str, text: str, settings: Any, without: Collection[str] = (), epilog: str | None = None) -> Any:
         stage = stages.add_parser(name, help=text, epilog=epilog, formatter_class=_Help)
-        _add_options(stage, settings, without)
+        kinds = get_type_hints(settings)
+        for each in fields(settings):
+            if "help" in each.metadata and each.name not in without:
+                _add_option(stage, each, kinds[each.name])
         return stage
 
-    scratch, compared = ("layers", "hidden_size", "tokenizer"), "to compare with, from an SFT checkpoint"
     add("sft", "stage 1: AR SFT", TrainingSettings, ("block_size", "sft_loss"), EXAMPLES)
+    scratch = ("layers", "hidden_size", "tokenizer")
     add("mars", "stage 2: MARS, from an SFT checkpoint", TrainingSettings, scratch, EXAMPLES)
-    diffusion = add("block-diffusion", compared, TrainingSettings, (*scratch, "sft_loss"), EXAMPLES)
-    diffusion.set_defaults(block_size=4)
     distill = add("distill", "write conversations to train an adapter on", DistillSettings)
     distill.add_argument("--checkpoint", required=True, help=f"{SOURCES}: the model that writes")
     distill.add_argument("--dtype", default="auto", choices=("auto", *DTYPES), help="of the weights")
@@ -86,30 +81,21 @@ def parser() -> argparse.ArgumentParser:
     return main
 
 
-def _add_options(stage: argparse.ArgumentParser, settings: Any, without: Collection[str]) -> None:
-    """An option for each field that has a help; one that is true by default gets --no-NAME."""
-    kinds = get_type_hints(settings)
-    for each in fields(settings):
-        if "help" not in each.metadata or each.name in without:
-            continue
-        name, kind, default = each.name.replace("_", "-"), kinds[each.name], each.default
-        flags = each.metadata.get("flags", (f"--no-{name}" if default is True else f"--{name}",))
-        options: dict[str, Any] = {"dest": each.name, "help": each.metadata["help"]}
-        if kind is bool:
-            options["action"] = "store_false" if default else "store_true"
+def _add_option(stage: argparse.ArgumentParser, field: Any, kind: Any) -> None:
+    """An option for a field; one that is true by default gets --no-NAME."""
+    name, default, required = field.name.replace("_", "-"), field.default, field.default is MISSING
+    options: dict[str, Any] = {"dest": field.name, "help": field.metadata["help"]}
+    if kind is bool:
+        options["action"] = "store_false" if default else "store_true"
+    else:
+        options |= {"required": True} if required else {"default": default}
+        if get_origin(kind) is Literal:
+            options["choices"] = get_args(kind)
+        elif get_origin(kind) is tuple:
+            options |= {"nargs": "+" if required else "*", "metavar": "FILE"}
         else:
-            options |= {"required": True} if default is MISSING else {"default": default}
-            options |= _read_as(kind, required=default is MISSING)
-        stage.add_argument(*flags, **options)
-
-
-def _read_as(kind: Any, *, required: bool) -> dict[str, Any]:
-    """How `argparse` reads a value of this type."""
-    if get_origin(kind) is Literal:
-        return {"choices": get_args(kind)}
-    if get_origin(kind) is tuple:
-        return {"nargs": "+" if required else "*", "metavar": "FILE"}
-    return {"type": next(one for one in (*get_args(kind), kind) if one is not NoneType)}
+            options["type"] = next(one for one in (*get_args(kind), kind) if one is not NoneType)
+    stage.add_argument(f"--no-{name}" if default is True else f"--{name}", **options)
 
 
 class _Help(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):
@@ -135,8 +121,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(options: argparse.Namespace, command: str) -> None:
     """Run the stage that was asked for; torch is imported only now, after the options are known to be right."""
-    values: dict[str, Any] = vars(options)
-    values |= {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
+    values: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in vars(options).items()
+    }
     stage = values.pop("stage")
     if stage == "distill":
         checkpoint, dtype = values.pop("checkpoint"), values.pop("dtype")
@@ -151,12 +138,12 @@ def _run(options: argparse.Namespace, command: str) -> None:
 
         train_pair(pair, command)
     elif stage == "adapter":
-        settings = AdapterSettings(**values)
+        adapter = AdapterSettings(**values)
         from mars.training.adapter_run import train_adapter
 
-        train_adapter(settings, command)
+        train_adapter(adapter, command)
     else:
-        plain = TrainingSettings(**values, stage=stage.replace("-", "_"))
+        plain = TrainingSettings(**values, stage=stage)
         from mars.training.run import train
 
         train(plain, command)

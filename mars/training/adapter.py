@@ -24,14 +24,10 @@ from transformers import PreTrainedModel
 from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 
 from mars.engine.linear import LINEARS, linear_of
-from mars.training.data import Conversation
+from mars.training.data import Numbered
 
 TEACHER_CANDIDATES = 32
 LOSS_ROWS, LOSS_ROWS_CUDA = 128, 4096  # rows whose logits exist at once: few fit a CPU's cache, many fill a GPU
-
-
-Numbered = tuple[int, Conversation]
-"""An example, with a number that no other example of the training has: it seeds the anchors."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,32 +106,14 @@ class TeacherLoss(torch.autograd.Function):
         return gradient * gradients[0].to(gradient.dtype), None, None, None
 
 
-class LowRankProduct(torch.autograd.Function):
-    """x W + b + scale (x A) B with W frozen: the sums go into the products, since a CPU is bound by memory there."""
-
-    @staticmethod
-    def forward(
-        ctx: Any, x_CI: Tensor, weight_OI: Tensor, bias_O: Tensor | None, a_SI: Tensor, b_OS: Tensor, scale: float
-    ) -> Tensor:
-        """The product [C, O], in the dtype of `x_CI`; A and B are float32."""
-        a, b = a_SI.to(x_CI.dtype), (b_OS * scale).to(x_CI.dtype)
-        low_CS = x_CI @ a.t()
-        ctx.save_for_backward(x_CI, low_CS, weight_OI, a, b)
-        ctx.scale = scale
-        return functional.linear(x_CI, weight_OI, bias_O).addmm_(low_CS, b.t())
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Any) -> tuple[Tensor | None, ...]:
-        """The gradients of x, A and B."""
-        x_CI, low_CS, weight_OI, a, b = ctx.saved_tensors
-        slope_CO = gradients[0]
-        low_slope_CS = slope_CO @ b
-        x_slope = (slope_CO @ weight_OI).addmm_(low_slope_CS, a) if ctx.needs_input_grad[0] else None
-        return x_slope, None, None, (low_slope_CS.t() @ x_CI).float(), (slope_CO.t() @ low_CS).float() * ctx.scale, None
+SCALE = 2.0
+"""lora_alpha / r."""
+Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""Attention of a layer: queries [C, H, D], keys and values [C, G, D] give [C, H * D]."""
 
 
 class LowRankPair(nn.Module):
-    """A and B of one linear layer; B begins at zero."""
+    """A and B of one linear layer, float32; B begins at zero."""
 
     def __init__(self, linear: nn.Linear, rank: int):
         super().__init__()
@@ -144,11 +122,9 @@ class LowRankPair(nn.Module):
         self.b = nn.Parameter(torch.zeros(linear.out_features, rank, dtype=torch.float32, device=device))
         nn.init.kaiming_uniform_(self.a, a=math.sqrt(5))  # as PEFT
 
-
-SCALE = 2.0
-"""lora_alpha / r."""
-Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
-"""Attention of a layer: queries [C, H, D], keys and values [C, G, D] give [C, H * D]."""
+    def forward(self, x_CI: Tensor) -> Tensor:
+        """What is added to the layer's product [C, O], in the dtype of `x_CI`."""
+        return x_CI @ self.a.to(x_CI.dtype).t() @ (self.b * SCALE).to(x_CI.dtype).t()
 
 
 class AdapterModel(nn.Module):
@@ -156,7 +132,6 @@ class AdapterModel(nn.Module):
 
     The loss has a part that holds the answers' tokens to the base's distribution, times `sft_weight`: then merging the
     adapter leaves one plain model. Without masks, K = 0, it is the cross-entropy of the answers' tokens: plain SFT.
-    `hard_share` is the weight of the token that was written in a mask's target; the rest is the base's distribution.
 
     `state_dict` holds the trained weights and nothing else. `hits` [K] counts the masks whose most probable token was
     right, `seen` [K] all masks, since both were last set to zero.
@@ -164,9 +139,7 @@ class AdapterModel(nn.Module):
 
     accepts_loss_kwargs = True  # so the Trainer leaves it to us to divide by the masks of a whole step
 
-    def __init__(
-        self, base: PreTrainedModel, *, masks: int, rank: int, sft_weight: float = 1.0, hard_share: float = 1.0
-    ):
+    def __init__(self, base: PreTrainedModel, *, masks: int, rank: int, sft_weight: float = 1.0):
         super().__init__()
         self.sft_weight = sft_weight
         for parameter in base.parameters():
@@ -181,7 +154,6 @@ class AdapterModel(nn.Module):
         start = embedding.float().mean(0) + 0.02 * noise
         self.mask_embeddings = nn.Parameter(start, requires_grad=masks > 0)
         self.masks = masks
-        self.hard_share = hard_share
         self.hits = torch.zeros(masks)
         self.seen = torch.zeros(masks)
 
@@ -198,18 +170,17 @@ class AdapterModel(nn.Module):
         which_B = row_B * length + place_B
         if not self.masks:
             hidden_CE = self._walk(*self._real(input_ids), lambda *x: _attend_real(rows, *x)[0], adapted=True)
-            written = input_ids[row_B, place_B + 1, None]
-            return {"clean_loss": self._teach(hidden_CE[which_B], written, torch.ones_like(written).float())[0]}
+            return {"clean_loss": self._written(hidden_CE[which_B], input_ids[row_B, place_B + 1])[0]}
         row_N, k_N, place_N = _places(anchors, counts, self.masks)
         teacher_CE, student_CE, hidden_NE = self.hidden(input_ids, anchors, counts)
         # Mask k of a group stands at place + 1 and stands for the token behind it.
-        targets = self._targets(teacher_CE, row_N * length + place_N + 1, input_ids[row_N, place_N + 2])
-        loss, hits = self._teach(hidden_NE, *targets)
+        loss, hits = self._written(hidden_NE, input_ids[row_N, place_N + 2])
         self._count(hits, k_N)
         losses = {"mask_loss": loss}
         if self.sft_weight:
             ids, mass = _candidates(teacher_CE[which_B], self.vocabulary)
-            losses["clean_loss"] = self._teach(student_CE[which_B], ids, mass)[0] * self.sft_weight
+            loss, _ = TeacherLoss.apply(student_CE[which_B], self.vocabulary, ids, mass)
+            losses["clean_loss"] = loss * self.sft_weight
         return losses
 
     def hidden(self, input_ids: Tensor, anchors: Tensor, counts: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -246,10 +217,8 @@ class AdapterModel(nn.Module):
 
         def product(number: int, name: str, x_CI: Tensor) -> Tensor:
             linear, pair = linear_of(backbone.layers[number], name), self.pairs[number][name]
-            if not adapted:
-                return functional.linear(x_CI, linear.weight, linear.bias)
-            found: Tensor = LowRankProduct.apply(x_CI, linear.weight, linear.bias, pair.a, pair.b, SCALE)
-            return found
+            found = functional.linear(x_CI, linear.weight, linear.bias)
+            return found + pair(x_CI) if adapted else found
 
         for number, layer in enumerate(backbone.layers):
             normed = _norm(layer.input_layernorm, x_CE)
@@ -263,18 +232,9 @@ class AdapterModel(nn.Module):
             x_CE = x_CE + product(number, "down_proj", functional.silu(gate) * up)
         return _norm(backbone.norm, x_CE)
 
-    @torch.no_grad()
-    def _targets(self, teacher_CE: Tensor, which_N: Tensor, written_N: Tensor) -> tuple[Tensor, Tensor]:
-        """Targets of masks: the base's most probable tokens with their share, and last the token that was written."""
-        ids_N1 = written_N[:, None]
-        hard = torch.full(ids_N1.shape, self.hard_share, device=ids_N1.device)
-        if self.hard_share == 1:
-            return ids_N1, hard
-        ids, mass = _candidates(teacher_CE[which_N], self.vocabulary)
-        return torch.cat((ids, ids_N1), 1), torch.cat((mass * (1 - self.hard_share), hard), 1)
-
-    def _teach(self, state_NE: Tensor, ids_NT: Tensor, target_NT: Tensor) -> tuple[Tensor, Tensor]:
-        return TeacherLoss.apply(state_NE, self.vocabulary, ids_NT, target_NT)
+    def _written(self, state_NE: Tensor, ids_N: Tensor) -> tuple[Tensor, Tensor]:
+        """The cross-entropy of the tokens that were written, and which of them are the most probable."""
+        return TeacherLoss.apply(state_NE, self.vocabulary, ids_N[:, None], torch.ones(len(ids_N), 1).to(ids_N.device))
 
     def _count(self, hits: Tensor, k_N: Tensor) -> None:
         device = self.hits.device  # that of the masks' first count on: nothing is read back from a GPU in a step

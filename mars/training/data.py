@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ from mars_tasks import TASKS, sample
 from mars_tasks.base import ANIMALS, CITIES, COLORS, FRUITS, ITEMS, PEOPLE, PLACES, TOOLS, VEGETABLES
 
 IGNORED = -100
+LEAST_ANSWER = 4  # tokens of an answer that an adapter learns from
 _WORDS = (*PEOPLE, *CITIES, *ITEMS, *COLORS, *ANIMALS, *PLACES, *FRUITS, *VEGETABLES, *TOOLS)
 _LETTERS = "ABCDEFGH"
 
@@ -36,6 +38,10 @@ class Conversation:
 
     ids: tuple[int, ...]
     answers: tuple[tuple[int, int], ...]
+
+
+Numbered = tuple[int, Conversation]
+"""An example, with a number that no other example of the training has: it seeds what is drawn for it."""
 
 
 def synthetic_conversations(count: int, data_seed: int, drill_share: float = 0.0) -> Iterator[Messages]:
@@ -182,20 +188,56 @@ def encode_example(tokenizer: PreTrainedTokenizerBase, chat: Chat, max_length: i
     return Conversation(whole.ids, whole.answers[-1:])
 
 
+def read_conversations(
+    tokenizer: PreTrainedTokenizerBase, files: Sequence[str], limit: int
+) -> tuple[list[Conversation], dict[str, int]]:
+    """Tokenize files for an adapter, all answers of which are taught; what is past `limit` tokens is cut off.
+
+    Answers of fewer than four tokens teach nothing and are left out.
+
+    Returns the conversations, and how many answers were cut (`answers_cut`), left out for lying behind the limit
+    (`answers_left_out`) or for being short (`answers_short`), and conversations left without any (`left_out`).
+
+    Raises:
+        ValueError: names the file, line and field at fault, or says that nothing is left.
+    """
+    kept: list[Conversation] = []
+    lost = dict.fromkeys(("answers_cut", "answers_left_out", "answers_short", "left_out"), 0)
+    for chat in (chat for file in files for chat in read_chats(file)):
+        whole = encode_conversation(tokenizer, chat.messages, ended=chat.ended)
+        within = [(first, min(end, limit)) for first, end in whole.answers if first < limit]
+        answers = tuple(span for span in within if span[1] - span[0] >= LEAST_ANSWER)
+        lost["answers_left_out"] += len(whole.answers) - len(within)
+        lost["answers_short"] += len(within) - len(answers)
+        lost["answers_cut"] += sum(end > limit for first, end in whole.answers if (first, limit) in answers)
+        lost["left_out"] += not answers
+        if answers:
+            kept.append(Conversation(whole.ids[:limit], answers))
+    if not kept:
+        raise ValueError("the data files hold no answer of at least four tokens: nothing can be learnt from them")
+    if any(lost.values()):
+        sys.stderr.write(
+            f"of the answers, {lost['answers_cut']} end at the limit of {limit} tokens, {lost['answers_left_out']} lie "
+            f"behind it and {lost['answers_short']} have fewer than {LEAST_ANSWER} tokens; {lost['left_out']} "
+            f"conversations are left out, {len(kept)} are kept\n"
+        )
+    return kept, lost
+
+
 @dataclass(frozen=True, slots=True)
 class Collator:
     """Right-pads a batch. With `block_size` each row's padding up to a multiple of it counts in the loss (section 3.2).
 
     Returns a dict of long tensors: `input_ids` [R, L] and `labels` [R, L], where `labels[:, i]` is the token at
-    i + `shift` if that belongs to the response and -100 otherwise: the right shift is already made. L is a multiple of
-    the block size.
+    i + 1 if that belongs to the response and -100 otherwise: the shift is already made. L is a multiple of the block
+    size.
     """
 
     end_id: int
     block_size: int = 1
-    shift: int = 1
 
-    def __call__(self, examples: Sequence[Conversation]) -> dict[str, Tensor]:
+    def __call__(self, numbered: Sequence[Numbered]) -> dict[str, Tensor]:
+        examples = [example for _, example in numbered]
         blocks = [-(-len(example.ids) // self.block_size) for example in examples]
         length = max(blocks) * self.block_size
         input_ids = torch.full((len(examples), length), self.end_id)
@@ -205,5 +247,5 @@ class Collator:
             input_ids[row, : len(ids)] = ids
             first = example.answers[0][0]
             last = blocks[row] * self.block_size
-            labels[row, first - self.shift : last - self.shift] = input_ids[row, first:last]
+            labels[row, first - 1 : last - 1] = input_ids[row, first:last]
         return {"input_ids": input_ids, "labels": labels}

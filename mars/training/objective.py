@@ -1,4 +1,4 @@
-"""The objectives: ordinary SFT, MARS's L_mask + L_AR over two streams (section 3.2), and block diffusion."""
+"""The objectives: ordinary SFT, and MARS's L_mask + L_AR over two streams (section 3.2)."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from mars.training.data import IGNORED
 
 @dataclass(frozen=True, slots=True)
 class Losses:
-    """Sums of cross-entropy in nats over `tokens` labels, each 0-dimensional; None for what is not an objective."""
+    """Sums of cross-entropy in nats over `tokens` labels, each 0-dimensional; `mask` is None without masks."""
 
-    autoregressive: Tensor | None
+    autoregressive: Tensor
     mask: Tensor | None
     tokens: Tensor
 
@@ -49,49 +49,6 @@ def mars_losses(
     return Losses(_cross_entropy(clean, wanted), _cross_entropy(noisy, wanted), (labels != IGNORED).sum())
 
 
-def block_diffusion_losses(
-    model: PreTrainedModel, input_ids: Tensor, labels: Tensor, block_size: int, mask_token_id: int
-) -> Losses:
-    """The bound of block diffusion (BD3-LM, arXiv 2503.09573) on a batch, in one forward pass over [clean | noisy].
-
-    `input_ids` and `labels` are [R, L], L a multiple of `block_size`; labels are not shifted: a mask predicts the token
-    at its own position. In the noisy stream the masks are those that `hide` draws.
-    """
-    length = input_ids.shape[1]
-    noisy_start = int(label_columns(labels)[0]) // block_size * block_size
-    hidden, weights = hide(labels != IGNORED, block_size)
-    stream = torch.cat([input_ids, input_ids.masked_fill(hidden, mask_token_id)[:, noisy_start:]], dim=1)
-    position = torch.arange(length, device=input_ids.device)
-    mask = block_diffusion_mask(length, block_size, noisy_start, input_ids.device)
-    wanted = labels.masked_fill(~hidden, IGNORED)
-    columns = label_columns(wanted)
-    logits = model(
-        input_ids=stream,
-        position_ids=torch.cat([position, position[noisy_start:]]).expand(len(stream), -1),
-        attention_mask=mask.expand(len(stream), 1, -1, -1),
-        logits_to_keep=columns + length - noisy_start,
-        use_cache=False,
-    ).logits
-    found = _cross_entropy(logits, wanted[:, columns], reduction="none")
-    return Losses(None, (found * weights[:, columns].flatten()).sum(), (labels != IGNORED).sum())
-
-
-def hide(response: Tensor, block_size: int) -> tuple[Tensor, Tensor]:
-    """Which response tokens of `response` [R, L] are masked, bool [R, L], and the weights [R, L] of their losses.
-
-    Of the n response tokens of a block, k are masked, uniform over 1..n, at random places, with weight n / k each. The
-    loss has the expectation of the usual one (a level t uniform in (0, 1], each token masked with probability t, weight
-    1 / t), but its weights are bounded, always sum to n, and no block is left without a mask. The draws come from
-    torch's global generator on the CPU, whose state the Trainer saves and restores.
-    """
-    blocks = response.unflatten(1, (-1, block_size))
-    tokens = blocks.sum(-1, keepdim=True)
-    draws = torch.rand(blocks.shape).to(response.device).masked_fill(~blocks, torch.inf)
-    masks = 1 + (torch.rand(tokens.shape).to(response.device) * tokens).long()
-    hidden = blocks & (draws.argsort(-1).argsort(-1) < masks)
-    return hidden.flatten(1), (hidden * tokens / masks).flatten(1)
-
-
 def two_streams(
     input_ids: Tensor, labels: Tensor, block_size: int, mask_token_id: int, noisy_start: int = 0
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -118,33 +75,6 @@ def training_mask(length: int, block_size: int, noisy_start: int = 0, device: to
     Raises:
         ValueError: a block size under 1, a length that is no multiple of it, or a start that is none.
     """
-    position, noisy = _streams(length, block_size, noisy_start, device)
-    query, key = position[:, None], position[None, :]
-    query_noisy, key_noisy = noisy[:, None], noisy[None, :]
-    same_stream = query_noisy == key_noisy
-    causal = same_stream & (key <= query)
-    same_block = key // block_size == query // block_size
-    earlier_block = key // block_size < query // block_size
-    return (causal & (~query_noisy | same_block)) | (query_noisy & ~key_noisy & earlier_block)
-
-
-def block_diffusion_mask(
-    length: int, block_size: int, noisy_start: int = 0, device: torch.device | None = None
-) -> Tensor:
-    """Two-stream mask of block diffusion (BD3-LM, arXiv 2503.09573) over [clean 0..L-1 | noisy noisy_start..L-1].
-
-    clean→clean: whole earlier blocks and the own one. noisy→noisy: the own block. noisy→clean: whole earlier blocks.
-    clean→noisy: never. All of a block is seen, in both directions. Shapes and errors are those of `training_mask`.
-    """
-    position, noisy = _streams(length, block_size, noisy_start, device)
-    block = position // block_size
-    query_noisy, key_noisy = noisy[:, None], noisy[None, :]
-    own_block = (query_noisy == key_noisy) & (block[:, None] == block)
-    return own_block | (~key_noisy & (block < block[:, None]))
-
-
-def _streams(length: int, block_size: int, noisy_start: int, device: torch.device | None) -> tuple[Tensor, Tensor]:
-    """Position of each column of [clean | noisy from noisy_start] and whether it is noisy."""
     if block_size < 1:
         raise ValueError(f"block_size must be >= 1, got {block_size}")
     if length < 1 or length % block_size or noisy_start % block_size or not 0 <= noisy_start < length:
@@ -153,7 +83,13 @@ def _streams(length: int, block_size: int, noisy_start: int, device: torch.devic
             f"got {length} and {noisy_start}"
         )
     position = torch.cat([torch.arange(length, device=device), torch.arange(noisy_start, length, device=device)])
-    return position, torch.arange(len(position), device=device) >= length
+    noisy = torch.arange(len(position), device=device) >= length
+    query, key = position[:, None], position[None, :]
+    query_noisy, key_noisy = noisy[:, None], noisy[None, :]
+    causal = (query_noisy == key_noisy) & (key <= query)
+    same_block = key // block_size == query // block_size
+    earlier_block = key // block_size < query // block_size
+    return (causal & (~query_noisy | same_block)) | (query_noisy & ~key_noisy & earlier_block)
 
 
 def label_columns(labels: Tensor) -> Tensor:
@@ -168,7 +104,7 @@ def label_columns(labels: Tensor) -> Tensor:
     return columns
 
 
-def _cross_entropy(logits: Tensor, labels: Tensor, reduction: str = "sum") -> Tensor:
+def _cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
     return functional.cross_entropy(
-        logits.flatten(0, 1).float(), labels.flatten(), ignore_index=IGNORED, reduction=reduction
+        logits.flatten(0, 1).float(), labels.flatten(), ignore_index=IGNORED, reduction="sum"
     )

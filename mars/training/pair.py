@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +37,8 @@ def loops(text: str) -> bool:
     return len(set(lines)) < len(lines) or len(set(runs)) < (1 - _REPEATED_SHARE) * len(runs)
 
 
-def train_pair(settings: PairSettings, command: str) -> Path:
-    """Make the pair in `settings.output`; returns the folder of the MARS adapter.
+def train_pair(settings: PairSettings, command: str) -> None:
+    """Make the pair in `settings.output`.
 
     Raises:
         ValueError: bad settings, data or base, in one sentence.
@@ -46,77 +46,62 @@ def train_pair(settings: PairSettings, command: str) -> Path:
     output = Path(settings.output)
     output.mkdir(parents=True, exist_ok=True)
     files = {name: output / f"{name}.jsonl" for name in ("chats", "sft", "prompts", "answers", "mars")}
-    room: dict[str, Any] = {"places": settings.places, "seed": settings.seed}
     if not files["sft"].is_file():
         chats: list[Messages] = []
         if settings.self_prompts:
-            own = DistillSettings(output=str(files["chats"]), self_prompts=settings.self_prompts, **room)
-            distill(load_checkpoint(settings.base), own)
-            chats = list(_finished(files["chats"]))
+            chats += _answered(settings, settings.base, files["chats"])
         for source in settings.data:
             chats += (chat.messages for chat in read_chats(source))
         _write(files["sft"], ({"messages": one} for one in [*_problems(settings, 0), *chats]))
-    common: dict[str, Any] = {
-        "batch_size": settings.batch_size,
-        "max_length": settings.max_length,
-        "save_steps": 20,
-        "seed": settings.seed,
-    }
-    sft = AdapterSettings(
-        base=settings.base,
-        data=(str(files["sft"]),),
-        output=str(output / "sft"),
-        masks=0,
-        rank=settings.sft_rank,
-        minutes=settings.sft_minutes,
-        resume=_begun(output / "sft"),
-        **common,
-    )
-    if not (output / "sft" / RECORD_FILE).is_file():
-        train_adapter(sft, command)
+    sft = {"masks": 0, "rank": settings.sft_rank, "minutes": settings.sft_minutes}
+    _train(settings, command, settings.base, "sft", sft)
     if not files["mars"].is_file():
         _write(files["prompts"], ({"prompt": one[0]["content"]} for one in _problems(settings, 1)))
-        answers = DistillSettings(
-            output=str(files["answers"]),
-            prompts=(str(files["prompts"]), *settings.prompts),
-            self_prompts=settings.self_prompts,
-            **room,
+        prompts = (str(files["prompts"]), *settings.prompts)
+        written = _answered(settings, str(output / "sft"), files["answers"], prompts)
+        _write(files["mars"], ({"messages": one} for one in written))
+    mars = {
+        "masks": settings.masks,
+        "sft_weight": settings.sft_weight,
+        "block_size": 4,
+        "rank": settings.rank,
+        "anchors": settings.anchors,
+        "keep": 0.75,
+        "minutes": settings.mars_minutes,
+    }
+    _train(settings, command, str(output / "sft"), "mars", mars)
+
+
+def _train(settings: PairSettings, command: str, base: str, stage: str, own: Mapping[str, Any]) -> None:
+    """Train the adapter of a stage on its file, unless it is there."""
+    output = Path(settings.output) / stage
+    if not (output / RECORD_FILE).is_file():
+        adapter = AdapterSettings(
+            base=base,
+            data=(f"{output}.jsonl",),
+            output=str(output),
+            batch_size=settings.batch_size,
+            max_length=settings.max_length,
+            save_steps=20,
+            seed=settings.seed,
+            resume=any((output / "work").glob("checkpoint-*/trainer_state.json")),
+            **own,
         )
-        distill(load_checkpoint(sft.output), answers)
-        _write(files["mars"], ({"messages": one} for one in _finished(files["answers"])))
-    mars = AdapterSettings(
-        base=sft.output,
-        data=(str(files["mars"]),),
-        output=str(output / "mars"),
-        masks=settings.masks,
-        sft_weight=settings.sft_weight,
-        block_size=4,
-        rank=settings.rank,
-        anchors=settings.anchors,
-        keep=0.75,
-        minutes=settings.mars_minutes,
-        resume=_begun(output / "mars"),
-        **common,
-    )
-    if not (output / "mars" / RECORD_FILE).is_file():
-        train_adapter(mars, command)
-    return output / "mars"
+        train_adapter(adapter, command)
 
 
-def _problems(settings: PairSettings, part: int) -> Iterator[Messages]:
-    """Training problems of the six families; another part has others."""
-    return synthetic_conversations(settings.problems, 2 * settings.seed + part)
-
-
-def _finished(file: Path) -> Iterator[Messages]:
-    """The conversations of a file whose answers all ended and none of which loops."""
+def _answered(settings: PairSettings, source: str, file: Path, prompts: tuple[str, ...] = ()) -> Iterator[Messages]:
+    """What a checkpoint answers, of the conversations that all ended and none of which loops."""
+    own: dict[str, Any] = {"self_prompts": settings.self_prompts, "places": settings.places, "seed": settings.seed}
+    distill(load_checkpoint(source), DistillSettings(output=str(file), prompts=prompts, **own))
     for chat in read_chats(file):
         if chat.ended and not any(loops(turn["content"]) for turn in chat.messages if turn["role"] == "assistant"):
             yield chat.messages
 
 
-def _begun(output: Path) -> bool:
-    return any((output / "work").glob("checkpoint-*/trainer_state.json"))
+def _problems(settings: PairSettings, part: int) -> Iterator[Messages]:
+    """Training problems of the six families; another part has others."""
+    return synthetic_conversations(settings.problems, 2 * settings.seed + part)
 
 
 def _write(file: Path, lines: Iterable[dict[str, Any]]) -> None:

@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import PreTrainedModel, PreTrainedTokenizerBase, set_seed
+from transformers import PreTrainedTokenizerBase, set_seed
 
 from mars.chat import end_of_turn
+from mars.checkpoint.calibration import write_record
 from mars.checkpoint.sources import RECORD_FILE
 from mars.provenance import provenance
-from mars.training.data import (
-    Chat,
-    Collator,
-    Conversation,
-    encode_example,
-    read_chats,
-    synthetic_conversations,
-)
-from mars.training.objective import Losses, block_diffusion_losses, mars_losses, sft_losses
+from mars.training.data import Chat, Collator, Conversation, encode_example, read_chats, synthetic_conversations
+from mars.training.objective import mars_losses, sft_losses
 from mars.training.settings import TrainingSettings
 from mars.training.start import start
-from mars.training.trainer import MixedLengthTrainer, last_saved_step, make_optimizer, training_arguments
+from mars.training.trainer import MixedLengthTrainer, make_optimizer, training_arguments
 
 
 class StageTrainer(MixedLengthTrainer):
@@ -41,7 +34,10 @@ class StageTrainer(MixedLengthTrainer):
     def compute_loss(self, model: Any, inputs: dict[str, Any], num_items_in_batch: Any = None, **_: Any) -> Any:
         """Sum of the losses over the labels of the whole step, whatever the number of devices."""
         ids, labels = inputs["input_ids"], inputs["labels"]
-        losses = self._losses(model, ids, labels)
+        if self._mask_token_id is None:
+            losses = sft_losses(model, ids, labels)
+        else:
+            losses = mars_losses(model, ids, labels, self._settings.block_size, self._mask_token_id)
         tokens = losses.tokens if num_items_in_batch is None else num_items_in_batch / self.accelerator.num_processes
         total = torch.zeros((), device=ids.device)
         for name, part in (("loss_ar", losses.autoregressive), ("loss_mask", losses.mask)):
@@ -50,12 +46,6 @@ class StageTrainer(MixedLengthTrainer):
                 if name == "loss_mask" or losses.mask is None or self._settings.sft_loss:
                     total = total + part
         return total / tokens
-
-    def _losses(self, model: Any, ids: torch.Tensor, labels: torch.Tensor) -> Losses:
-        if self._mask_token_id is None:
-            return sft_losses(model, ids, labels)
-        objective = mars_losses if self._settings.stage == "mars" else block_diffusion_losses
-        return objective(model, ids, labels, self._settings.block_size, self._mask_token_id)
 
     def log(self, logs: dict[str, float], *arguments: Any, **options: Any) -> None:
         """Add the mean of each part of the loss since the last log, in nats per token."""
@@ -66,10 +56,8 @@ class StageTrainer(MixedLengthTrainer):
         super().log(logs, *arguments, **options)
 
 
-def train(settings: TrainingSettings, command: str) -> Path:
+def train(settings: TrainingSettings, command: str) -> None:
     """Run one stage and save the checkpoint in bf16, with the training record in `mars.json`.
-
-    Returns: the folder of the checkpoint.
 
     Raises:
         ValueError: bad settings, data or checkpoint, in one sentence.
@@ -77,28 +65,16 @@ def train(settings: TrainingSettings, command: str) -> Path:
     set_seed(settings.seed)
     model, tokenizer = start(settings)
     examples = load_examples(settings, tokenizer, int(model.config.max_position_embeddings))
-    mask_token_id = tokenizer.mask_token_id if settings.masks else None
-    output = Path(settings.output)
-    work = output / "work"
-    last = last_saved_step(work, settings) if settings.resume else None
     trainer = StageTrainer(
         settings,
-        mask_token_id,
+        tokenizer.mask_token_id if settings.masks else None,
+        conversations=examples,
         model=model,
         args=training_arguments(
-            settings,
-            work,
-            num_train_epochs=settings.epochs,
-            bf16=settings.precision == "bf16",
-            logging_steps=50,
+            settings, num_train_epochs=settings.epochs, bf16=settings.precision == "bf16", logging_steps=50
         ),
-        train_dataset=examples,
         optimizers=(make_optimizer(settings.optimizer, model, settings.learning_rate, settings.weight_decay), None),
-        data_collator=Collator(
-            end_of_turn(tokenizer)[-1],
-            settings.block_size if settings.masks else 1,
-            shift=0 if settings.stage == "block_diffusion" else 1,
-        ),
+        data_collator=Collator(end_of_turn(tokenizer)[-1], settings.block_size if settings.masks else 1),
         processing_class=tokenizer,
     )
     if trainer.args.n_gpu > 1:
@@ -106,19 +82,27 @@ def train(settings: TrainingSettings, command: str) -> Path:
             "several GPUs in one process are not supported: start with `accelerate launch -m mars.training`"
         )
     origin = provenance(command, str(trainer.args.device))
-    begin = time.perf_counter()
-    result = trainer.train(resume_from_checkpoint=last)
     measured = {
         "examples": len(examples),
         "tokens": sum(len(example.ids) for example in examples),
-        "steps": result.global_step,
-        "seconds": round(time.perf_counter() - begin, 1),
-        "resumed": settings.resume,
+        **trainer.run(settings),
         "final_losses": trainer.state.log_history[-2] if len(trainer.state.log_history) > 1 else {},
     }
-    if trainer.is_world_process_zero():
-        save(model, tokenizer, settings, origin, measured)
-    return output
+    if not trainer.is_world_process_zero():
+        return
+    previous = Path(settings.checkpoint or "") / RECORD_FILE
+    record = {
+        "stage": settings.stage,
+        "block_size": settings.block_size if settings.masks else None,
+        "sft_loss": settings.sft_loss if settings.masks else None,
+        "settings": {name: value for name, value in asdict(settings).items() if name != "output"},
+        "measured": measured,
+        "provenance": origin,
+        "started_from": json.loads(previous.read_text()) if settings.checkpoint and previous.is_file() else None,
+    }
+    model.to(torch.bfloat16).save_pretrained(settings.output)
+    tokenizer.save_pretrained(settings.output)
+    write_record(Path(settings.output), record)
 
 
 def load_examples(settings: TrainingSettings, tokenizer: PreTrainedTokenizerBase, context: int) -> list[Conversation]:
@@ -138,27 +122,3 @@ def load_examples(settings: TrainingSettings, tokenizer: PreTrainedTokenizerBase
     if not examples:
         raise ValueError(f"data file {settings.data} holds no conversation; at least one is needed")
     return examples
-
-
-def save(
-    model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase,
-    settings: TrainingSettings,
-    origin: dict[str, Any],
-    measured: dict[str, Any],
-) -> None:
-    """Write the HF folder in bf16 and the training record."""
-    output = Path(settings.output)
-    previous = Path(settings.checkpoint or "") / RECORD_FILE
-    record = {
-        "stage": settings.stage,
-        "block_size": settings.block_size if settings.masks else None,
-        "sft_loss": settings.sft_loss if settings.stage == "mars" else None,
-        "settings": {name: value for name, value in asdict(settings).items() if name != "output"},
-        "measured": measured,
-        "provenance": origin,
-        "started_from": json.loads(previous.read_text()) if settings.checkpoint and previous.is_file() else None,
-    }
-    model.to(torch.bfloat16).save_pretrained(output)
-    tokenizer.save_pretrained(output)
-    (output / RECORD_FILE).write_text(json.dumps(record, indent=2) + "\n")

@@ -6,15 +6,14 @@ from collections.abc import Callable
 from dataclasses import MISSING, dataclass, field
 from typing import Any, Literal
 
-from mars.decoders import Stage
 from mars.options import SOURCES
 
 HEAD_SIZE = 32
 
 
-def _option(default: Any, text: str, **more: Any) -> Any:
+def _option(default: Any, text: str) -> Any:
     """A field that is an option, with its help; MISSING is for one that must be given."""
-    return field(default=default, metadata={"help": text, **more})
+    return field(default=default, metadata={"help": text})
 
 
 def _check(settings: object, rule: str, holds: Callable[[float], bool], *names: str) -> None:
@@ -41,7 +40,7 @@ class TrainingSettings:
     `batch_size` is that of an optimizer step before `gradient_accumulation`.
     """
 
-    stage: Stage
+    stage: Literal["sft", "mars"]
     output: str = _option(MISSING, "folder of the checkpoint; steps to resume from go to OUTPUT/work")
     checkpoint: str | None = _option(
         None, f"{SOURCES} to start from: the SFT checkpoint, or in stage sft, where it may be left out, any"
@@ -58,7 +57,7 @@ class TrainingSettings:
     data_seed: int = _option(0, "which synthetic problems")
     drill_share: float = _option(0.0, "share of the synthetic data that drills recall from the prompt")
     epochs: float = _option(1.0, "passes over the data (5 a stage in the paper)")
-    block_size: int = _option(8, "masks per block (paper: 4, 8 and 16; block diffusion: 4)")
+    block_size: int = _option(8, "masks per block (paper: 4, 8 and 16)")
     sft_loss: bool = _option(True, "train on L_mask alone: the share of AR-like signal falls from (1 + 1/B)/2 to 1/B")
     batch_size: int = _option(48, "sequences per device and forward pass")
     gradient_accumulation: int = _option(1, "forward passes per optimizer step")
@@ -78,20 +77,12 @@ class TrainingSettings:
         _positive(self, "learning_rate", "epochs")
         _check(self, f"between 0 and {2**20 - 1}", lambda value: 0 <= value < 2**20, "seed", "data_seed")
         _check(self, ">= 0 and < 1", lambda value: 0 <= value < 1, "drill_share", "warmup_share")
-        self._check_scratch()
         if self.masks and self.checkpoint is None:
             raise ValueError(f"stage {self.stage} starts from an SFT checkpoint: give --checkpoint DIR_OR_ID")
         if self.max_length % self.block_size and self.masks:
             raise ValueError(
                 f"max_length must be a multiple of block_size, got {self.max_length} and {self.block_size}"
             )
-
-    @property
-    def masks(self) -> bool:
-        """Whether the stage trains the mask token, in blocks of `block_size`."""
-        return self.stage != "sft"
-
-    def _check_scratch(self) -> None:
         for name in ("layers", "hidden_size", "tokenizer"):
             if self.checkpoint is not None and getattr(self, name) is not None:
                 raise ValueError(
@@ -100,6 +91,11 @@ class TrainingSettings:
                 )
         rule = f"a multiple of {HEAD_SIZE}, the head size"
         _check(self, rule, lambda value: value >= HEAD_SIZE and not value % HEAD_SIZE, "hidden_size")
+
+    @property
+    def masks(self) -> bool:
+        """Whether the stage trains the mask token, in blocks of `block_size`."""
+        return self.stage == "mars"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,15 +171,6 @@ class AdapterSettings:
         None, "what decoders take unless told otherwise; one more than the masks if not given"
     )
     rank: int = _option(16, "rank of the LoRA on all seven linears")
-    hard_share: float = _option(
-        1.0, "weight of the token that was written in a mask's target; the rest is the base's distribution"
-    )
-    # torchrun takes --start for one of its own options.
-    start: str | None = _option(
-        None,
-        "a saved step (OUTPUT/work/checkpoint-N) to go on from with a new schedule",
-        flags=("--start", "--start-from"),
-    )
     anchors: int = _option(64, "groups of masks in a sequence and step")
     keep: float = _option(0.8, "probability that a group goes on after each of its masks")
     batch_size: int = _option(4, "sequences per process and forward pass")

@@ -17,11 +17,12 @@ import torch
 from safetensors import SafetensorError
 from torch import nn
 from torch.optim import AdamW, Muon, Optimizer
+from torch.optim.lr_scheduler import LambdaLR
 from torch.utils.data import Dataset, Sampler
 from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from mars.checkpoint.errors import failing
-from mars.training.data import Conversation
+from mars.training.data import Conversation, Numbered
 from mars.training.settings import AdapterSettings, TrainingSettings
 
 BATCHES_PER_BUCKET = 80
@@ -38,11 +39,10 @@ class MixedLengthBatches(Sampler[int]):
 
     Sorting by length sorts by family, and steps whose examples are all of one family learn slower (docs/log.md). So
     this does not use the Trainer's own grouping, in which neighbouring batches are alike. The order depends on the seed
-    and the epoch alone. If `numbered`, indices go on over the epochs: example i is i + n in the second one.
+    and the epoch alone. Indices go on over the epochs: example i of n is i + n in the second one.
     """
 
-    def __init__(self, lengths: Sequence[int], batch_size: int, seed: int, *, numbered: bool = False) -> None:
-        self._numbered = numbered
+    def __init__(self, lengths: Sequence[int], batch_size: int, seed: int) -> None:
         self._lengths = lengths
         self._batch_size = batch_size
         self._seed = seed
@@ -65,11 +65,10 @@ class MixedLengthBatches(Sampler[int]):
             batches = [bucket[start : start + self._batch_size] for start in range(0, len(bucket), self._batch_size)]
             last = batches.pop() if len(batches[-1]) < self._batch_size else []
             rng.shuffle(batches)
-            past = self._epoch * len(order) if self._numbered else 0
-            yield from (past + index for batch in [*batches, last] for index in batch)
+            yield from (self._epoch * len(order) + index for batch in [*batches, last] for index in batch)
 
 
-class NumberedConversations(Dataset[tuple[int, Conversation]]):
+class NumberedConversations(Dataset[Numbered]):
     """Conversations, each with a number that it has in no other epoch."""
 
     def __init__(self, conversations: Sequence[Conversation]) -> None:
@@ -78,18 +77,38 @@ class NumberedConversations(Dataset[tuple[int, Conversation]]):
     def __len__(self) -> int:
         return len(self.conversations)
 
-    def __getitem__(self, number: int) -> tuple[int, Conversation]:
+    def __getitem__(self, number: int) -> Numbered:
         return number, self.conversations[number % len(self.conversations)]
 
 
 class MixedLengthTrainer(Trainer):
-    """A Trainer that reads its examples, each with `ids`, in batches of similar lengths."""
+    """A Trainer that reads conversations in batches of similar lengths, and may be driven by the clock (`Pace`)."""
+
+    def __init__(self, conversations: Sequence[Conversation], pace: Pace | None = None, **arguments: Any) -> None:
+        callbacks = [] if pace is None else [pace]
+        super().__init__(train_dataset=NumberedConversations(conversations), callbacks=callbacks, **arguments)
+        self._pace = pace
+
+    def run(self, settings: TrainingSettings | AdapterSettings) -> dict[str, Any]:
+        """Train, from the last saved step if that is asked for; returns what the record says of it."""
+        last = last_saved_step(Path(str(self.args.output_dir)), settings) if settings.resume else None
+        begin = time.perf_counter()
+        steps = self.train(resume_from_checkpoint=last).global_step
+        seconds = time.perf_counter() - begin if self._pace is None else self._pace.seconds
+        return {"steps": steps, "seconds": round(seconds, 1), "resumed": settings.resume}
+
+    def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
+        """The Trainer's own schedule, or that of the clock."""
+        pace = self._pace
+        if pace is None:
+            return super().create_scheduler(num_training_steps, optimizer)
+        self.lr_scheduler = LambdaLR(optimizer or self.optimizer, lambda _: pace.factor)
+        return self.lr_scheduler
 
     def _get_train_sampler(self, train_dataset: Any = None) -> MixedLengthBatches:
         data: Any = self.train_dataset
-        numbered = isinstance(data, NumberedConversations)
-        lengths = [len(example.ids) for example in (data.conversations if numbered else data)]
-        return MixedLengthBatches(lengths, self.args.per_device_train_batch_size, self.args.seed, numbered=numbered)
+        lengths = [len(example.ids) for example in data.conversations]
+        return MixedLengthBatches(lengths, self.args.per_device_train_batch_size, self.args.seed)
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: nn.Module | None = None) -> None:
         with resuming(resume_from_checkpoint):
@@ -119,11 +138,11 @@ class MixedLengthTrainer(Trainer):
             super()._load_rng_state(checkpoint)
 
 
-def training_arguments(settings: TrainingSettings | AdapterSettings, work: Path, **others: Any) -> TrainingArguments:
+def training_arguments(settings: TrainingSettings | AdapterSettings, **others: Any) -> TrainingArguments:
     """The arguments of all runs, and `others`: after a warm-up the learning rate falls to 0 as a cosine."""
     cpu = not torch.cuda.is_available()
     return TrainingArguments(
-        output_dir=str(work),
+        output_dir=str(Path(settings.output) / "work"),
         per_device_train_batch_size=settings.batch_size,
         gradient_accumulation_steps=settings.gradient_accumulation,
         learning_rate=settings.learning_rate,

@@ -11,9 +11,7 @@ from typing import Any
 import pytest
 from transformers import PreTrainedTokenizerFast
 
-from mars.training.adapter_run import read_data
-from mars.training.data import encode_conversation, encode_example, read_chats
-from mars.training.settings import AdapterSettings
+from mars.training.data import encode_conversation, encode_example, read_chats, read_conversations
 
 USER = {"role": "user", "content": "Name a tree."}
 ASSISTANT = {"role": "assistant", "content": "An oak loses its leaves."}
@@ -103,8 +101,7 @@ def test_what_is_cut_and_left_out_is_counted(
         {"messages": [USER, ASSISTANT, {"role": "user", "content": "Name a tree. " * 40}, ASSISTANT]},
         {"messages": [USER, {"role": "assistant", "content": "An oak loses its leaves. " * 40}]},
     )
-    settings = AdapterSettings(base="b", data=(str(file),), output="o", max_length=10_000)
-    kept, lost = read_data(settings, tiny_tokenizer, 200)
+    kept, lost = read_conversations(tiny_tokenizer, [str(file)], 200)
     assert [len(talk.answers) for talk in kept] == [1, 1, 1]
     assert lost == {"answers_cut": 1, "answers_left_out": 1, "answers_short": 1, "left_out": 1}
     assert max(len(talk.ids) for talk in kept) == 200, "the context is the upper limit"

@@ -8,11 +8,10 @@ from transformers import Qwen2Config, Qwen2ForCausalLM
 
 from mars.training.data import IGNORED, Collator, Conversation
 from mars.training.objective import (
-    block_diffusion_losses,
-    hide,
     label_columns,
     mars_losses,
     sft_losses,
+    training_mask,
     two_streams,
 )
 from tests.mars.tiny import sizes
@@ -31,26 +30,16 @@ def _example(ids: tuple[int, ...], response: int) -> Conversation:
     return Conversation(ids, ((len(ids) - response, len(ids)),))
 
 
-def batch(block_size: int, shift: int = 1) -> dict[str, Tensor]:
-    examples = [
-        _example(tuple(range(1, 14)), 8),
-        _example((7, 3, 9, 9, 2, 4, 1), 3),
-    ]
-    return Collator(END, block_size, shift)(examples)
+def batch(block_size: int) -> dict[str, Tensor]:
+    examples = [_example(tuple(range(1, 14)), 8), _example((7, 3, 9, 9, 2, 4, 1), 3)]
+    return Collator(END, block_size)([*enumerate(examples)])
 
 
 def test_labels_are_shifted_and_last_padding_counts() -> None:
-    made = Collator(END, 4)([_example((5, 6, 7, 8, 9), 2), _example((1, 2), 1)])
+    made = Collator(END, 4)([(0, _example((5, 6, 7, 8, 9), 2)), (1, _example((1, 2), 1))])
     assert made["input_ids"].tolist() == [[5, 6, 7, 8, 9, END, END, END], [1, 2, END, END, END, END, END, END]]
     x = IGNORED
     assert made["labels"].tolist() == [[x, x, 8, 9, END, END, END, x], [2, END, END, x, x, x, x, x]]
-
-
-def test_labels_without_shift_keep_their_place() -> None:
-    examples = [_example((5, 6, 7, 8, 9), 2), _example((1, 2), 1)]
-    made = Collator(END, 4, shift=0)(examples)
-    x = IGNORED
-    assert made["labels"].tolist() == [[x, x, x, 8, 9, END, END, END], [x, 2, END, END, x, x, x, x]]
 
 
 @pytest.mark.parametrize("block_size", [1, 2, 4, 8])
@@ -102,7 +91,6 @@ def test_losses_by_hand(model: Qwen2ForCausalLM, block_size: int) -> None:
             appended = torch.tensor([*ids[:first].tolist(), *masked])
             noisy_sum -= functional.log_softmax(model(input_ids=appended[None]).logits[0, -1], dim=-1)[label].item()
     assert losses.tokens.item() == (made["labels"] != IGNORED).sum().item()
-    assert losses.autoregressive is not None
     assert losses.autoregressive.item() == pytest.approx(clean_sum, rel=1e-5)
     assert losses.mask is not None
     assert losses.mask.item() == pytest.approx(noisy_sum, rel=1e-5)
@@ -111,8 +99,6 @@ def test_losses_by_hand(model: Qwen2ForCausalLM, block_size: int) -> None:
 def test_sft_loss_is_the_clean_part(model: Qwen2ForCausalLM) -> None:
     made = batch(4)
     alone, both = sft_losses(model, **made), mars_losses(model, **made, block_size=4, mask_token_id=MASK)
-    assert alone.autoregressive is not None
-    assert both.autoregressive is not None
     assert alone.autoregressive.item() == pytest.approx(both.autoregressive.item(), rel=1e-5)
     assert alone.mask is None
 
@@ -124,67 +110,51 @@ def test_a_uniform_model_loses_log_vocabulary_per_token(model: Qwen2ForCausalLM)
     expected = math.log(VOCABULARY) * losses.tokens.item()
     assert losses.mask is not None
     assert losses.mask.item() == pytest.approx(expected, rel=1e-5)
-    assert losses.autoregressive is not None
     assert losses.autoregressive.item() == pytest.approx(expected, rel=1e-5)
-    diffusion = block_diffusion_losses(uniform, **batch(4, shift=0), block_size=4, mask_token_id=MASK)
-    assert diffusion.mask is not None
-    assert diffusion.mask.item() == pytest.approx(
-        expected, rel=1e-5
-    )  # whatever is drawn: the weights sum to the tokens
-
-
-@pytest.mark.parametrize("block_size", [1, 2, 4])
-def test_loss_of_block_diffusion_by_hand(model: Qwen2ForCausalLM, block_size: int) -> None:
-    """Block by block: the clean blocks before it and the masked block, and who sees whom spelled out."""
-    made = batch(block_size, shift=0)
-    torch.manual_seed(5)
-    losses = block_diffusion_losses(model, **made, block_size=block_size, mask_token_id=MASK)
-    torch.manual_seed(5)
-    hidden, weights = hide(made["labels"] != IGNORED, block_size)
-    expected = 0.0
-    for ids, labels, masked, weight in zip(made["input_ids"], made["labels"], hidden, weights, strict=True):
-        for first in range(0, len(ids), block_size):
-            end = first + block_size
-            text = torch.tensor([MASK if i >= first and masked[i] else int(ids[i]) for i in range(end)])
-            sees = torch.tensor([[j // block_size <= i // block_size for j in range(end)] for i in range(end)])
-            logits = model(input_ids=text[None], attention_mask=sees[None, None]).logits
-            log_p = logits.detach()[0].log_softmax(-1)
-            expected -= sum(float(log_p[i, labels[i]] * weight[i]) for i in range(first, end) if masked[i])
-    assert losses.autoregressive is None
-    assert losses.mask is not None
-    assert losses.mask.item() == pytest.approx(expected, rel=1e-5)
-    assert losses.tokens.item() == (made["labels"] != IGNORED).sum().item()
-
-
-def test_blocks_are_masked_evenly_often() -> None:
-    torch.manual_seed(0)
-    response = torch.tensor([[False, False, False, True, True, True, True, True, False, False, False, False]] * 8000)
-    hidden, weights = hide(response, 4)
-    assert not (hidden & ~response).any()
-    assert (weights > 0).equal(hidden)
-    for block, tokens in ((slice(0, 4), 1), (slice(4, 8), 4), (slice(8, 12), 0)):
-        assert weights[:, block].sum(1).allclose(torch.tensor(float(tokens)))
-        counts = hidden[:, block].sum(1).bincount(minlength=5) / len(response)
-        shares = [0 < masks <= tokens for masks in range(5)] if tokens else [True, False, False, False, False]
-        assert counts.tolist() == pytest.approx([share / max(tokens, 1) for share in shares], abs=0.02)
-    assert hidden[:, 4:8].float().mean(0).tolist() == pytest.approx([5 / 8] * 4, abs=0.02)
-
-
-def test_block_diffusion_learns_a_tiny_problem(model: Qwen2ForCausalLM) -> None:
-    torch.manual_seed(0)
-    learner = Qwen2ForCausalLM(model.config)
-    optimizer = torch.optim.AdamW(learner.parameters(), lr=1e-2)
-    means = []
-    for _ in range(50):
-        losses = block_diffusion_losses(learner, **batch(4, shift=0), block_size=4, mask_token_id=MASK)
-        assert losses.mask is not None
-        means.append(float(losses.mask.detach() / losses.tokens))
-        optimizer.zero_grad()
-        (losses.mask / losses.tokens).backward()
-        optimizer.step()
-    assert sum(means[-5:]) / 5 < 0.2 * means[0]
 
 
 def test_a_batch_without_labels_is_refused() -> None:
     with pytest.raises(ValueError, match="response token"):
         label_columns(torch.full((2, 4), IGNORED))
+
+
+def allowed(query: int, key: int, length: int, block_size: int) -> bool:
+    """Section 3.2, word by word, for streams of 1-based positions t with block index ceil(t / B)."""
+    query_noisy, key_noisy = query >= length, key >= length
+    i, j = query % length + 1, key % length + 1
+    block_i, block_j = -(-i // block_size), -(-j // block_size)
+    if not query_noisy and not key_noisy:
+        return j <= i
+    if query_noisy and key_noisy:
+        return block_i == block_j and j <= i
+    return query_noisy and block_j < block_i
+
+
+@pytest.mark.parametrize(("length", "block_size"), [(1, 1), (6, 1), (8, 2), (12, 3), (12, 4), (16, 8), (16, 16)])
+def test_mask_equals_the_three_rules(length: int, block_size: int) -> None:
+    mask = training_mask(length, block_size)
+    expected = [[allowed(q, k, length, block_size) for k in range(2 * length)] for q in range(2 * length)]
+    assert mask.tolist() == expected
+
+
+@pytest.mark.parametrize(("length", "block_size", "start"), [(12, 4, 4), (12, 4, 8), (10, 2, 6)])
+def test_dropped_noisy_blocks_change_nothing_for_the_rest(length: int, block_size: int, start: int) -> None:
+    keep = [*range(length), *range(length + start, 2 * length)]
+    full = training_mask(length, block_size)[keep][:, keep]
+    assert training_mask(length, block_size, start).equal(full)
+    assert not training_mask(length, block_size)[keep][:, length : length + start].any()
+
+
+@pytest.mark.parametrize(
+    ("length", "block_size", "start", "named"),
+    [
+        (8, 0, 0, "block_size"),
+        (9, 4, 0, "length"),
+        (0, 4, 0, "length"),
+        (8, 4, 2, "noisy_start"),
+        (8, 4, 8, "noisy_start"),
+    ],
+)
+def test_bad_sizes_are_refused_by_name(length: int, block_size: int, start: int, named: str) -> None:
+    with pytest.raises(ValueError, match=named):
+        training_mask(length, block_size, start)

@@ -5,7 +5,7 @@ import signal
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from shutil import copytree, rmtree
+from shutil import copytree
 from typing import Any
 
 import pytest
@@ -97,29 +97,6 @@ def test_without_the_sft_loss_only_the_masks_train(base: Path, chats: Path, tmp_
     assert json.loads((tmp_path / "without" / "mars.json").read_text())["sft_loss"] is False
 
 
-def test_block_diffusion_has_a_record_of_its_own(base: Path, chats: Path, tmp_path: Path) -> None:
-    assert (
-        main(["block-diffusion", "--checkpoint", str(base), "--output", str(tmp_path), "--data", str(chats), *SMALL])
-        == 0
-    )
-    record = json.loads((tmp_path / "mars.json").read_text())
-    assert (record["stage"], record["block_size"], record["sft_loss"]) == ("block_diffusion", 4, None)
-    assert record["settings"]["stage"] == "block_diffusion"
-    assert AutoTokenizer.from_pretrained(tmp_path).mask_token == MASK_TOKEN
-
-
-def test_a_resumed_run_draws_the_same_noise(base: Path, chats: Path, tmp_path: Path) -> None:
-    shared = ["block-diffusion", "--checkpoint", str(base), "--data", str(chats), *SMALL, "--epochs", "2"]
-    words = [*shared, "--save-steps", "6", "--output", str(tmp_path)]
-    assert main(words) == 0
-    expected = load_file(tmp_path / "model.safetensors")
-    rmtree(tmp_path / "work" / "checkpoint-12")
-    (tmp_path / "model.safetensors").unlink()
-    assert main([*words, "--resume"]) == 0
-    found = load_file(tmp_path / "model.safetensors")
-    assert all(expected[name].equal(found[name]) for name in expected)
-
-
 def killed_while_it_trains(words: list[str]) -> int:
     """Run the command until its first step has been saved."""
     save = StageTrainer._save_checkpoint
@@ -167,7 +144,6 @@ def test_a_new_model_takes_a_checkpoints_vocabulary(base: Path, chats: Path, tmp
     [
         (["mars", "--checkpoint", "BASE", "--block-size", "0"], "block_size must be >= 1, got 0"),
         (["mars", "--checkpoint", "BASE", "--block-size", "5"], "max_length must be a multiple of block_size"),
-        (["block-diffusion", "--checkpoint", "BASE", "--block-size", "5"], "must be a multiple of block_size"),
         (["mars", "--checkpoint", "NOWHERE"], "there is no folder NOWHERE: give a checkpoint folder"),
         (["sft", "--checkpoint", "BASE", "--data", "NOWHERE"], "file NOWHERE does not exist"),
         (["sft", "--checkpoint", "BASE", "--data", "EMPTY"], "holds no conversation"),
@@ -203,7 +179,7 @@ def test_bad_input_gets_one_sentence(
     assert sentence in error
 
 
-@pytest.mark.parametrize("stage", ["sft", "mars", "block-diffusion"])
+@pytest.mark.parametrize("stage", ["sft", "mars"])
 @pytest.mark.parametrize("lost", ["lm_head.weight", "model.layers.0.mlp.up_proj.weight", "model.norm.weight"])
 def test_training_is_as_strict_as_loading(
     base: Path, chats: Path, tmp_path: Path, stage: str, lost: str, capsys: pytest.CaptureFixture[str]
@@ -317,7 +293,7 @@ def test_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
     assert "chats.jsonl" in text
 
 
-@pytest.mark.parametrize("stage", ["sft", "mars", "block-diffusion", "distill", "adapter"])
+@pytest.mark.parametrize("stage", ["sft", "mars", "distill", "adapter"])
 def test_help_shows_no_default_where_there_is_none(stage: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         parser().parse_args([stage, "--help"])

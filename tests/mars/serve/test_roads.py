@@ -16,9 +16,7 @@ from mars.checkpoint import load_checkpoint
 from mars.generate import main
 from mars.records import from_json
 from mars.serve import remote
-from mars.training.adapter_run import read_data
-from mars.training.data import encode_example, read_chats
-from mars.training.settings import AdapterSettings
+from mars.training.data import encode_example, read_chats, read_conversations
 from tests.mars.chat_templates import TEMPLATES
 from tests.mars.test_chat import CONVERSATIONS, make, turns
 
@@ -111,8 +109,7 @@ def trained(tokenizer: PreTrainedTokenizerFast, messages: list[dict[str, str]], 
     [chat] = read_chats(file)
     whole = encode_example(tokenizer, chat, 4096)
     [[first, _]] = whole.answers
-    settings = AdapterSettings(base="b", data=(str(file),), output="o", max_length=4096)
-    [[adapted], _] = read_data(settings, tokenizer, 4096)
+    [[adapted], _] = read_conversations(tokenizer, [str(file)], 4096)
     assert adapted.ids == whole.ids
     assert first == len(expected(tokenizer, messages) or ())
     return whole.ids
