@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 import threading
 import time
 from collections import Counter
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 
 SHIPPED = Path(__file__).parents[2] / "assets" / "checkpoints"
 KEPT = 4
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,47}")
 _log = logging.getLogger(__name__)
 
 
@@ -191,13 +189,13 @@ class Models:
         return f"{name} could not be loaded ({kind}); the terminal says more. Choose another one."
 
 
-def offered(named: Mapping[str, str], *sources: str, shipped: Path = SHIPPED) -> dict[str, str]:
-    """Names for checkpoints: `named` as they are, then the given folders or Hub ids, then the shipped ones.
+def offered(*sources: str, shipped: Path = SHIPPED) -> dict[str, str]:
+    """Names for checkpoints: the given folders or Hub ids, then the shipped ones.
 
     No name is a path: a folder is called by its last part, numbered where that is taken.
     """
     found = [str(folder) for folder in sorted(shipped.glob("*")) if (folder / "config.json").is_file()]
-    names = dict(named)
+    names: dict[str, str] = {}
     for source in [*sources, *found]:
         if source not in names.values():
             names[_free_name(Path(source).name or "checkpoint", names)] = source

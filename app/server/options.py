@@ -5,37 +5,19 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from app.models import pairs
-from app.models.manager import NAME, SHIPPED, offered
+from app.models.manager import SHIPPED, offered
 from app.models.pairs import TINY_SOURCES, Pair
 from app.scheduling import LINE, MOST_TOKENS, Limits
 from mars.checkpoint.sources import NAMED_BASES, unavailable
 from mars.lines import read_lines
 from mars.options import SOURCES, add_base_options, add_device_options, whole
 
-
-def _matching(pattern: str, allowed: str) -> Callable[[str], str]:
-    """A type for argparse: text that matches the whole pattern, called `allowed` in the refusal."""
-
-    def check(text: str) -> str:
-        if not re.fullmatch(pattern, text):
-            raise argparse.ArgumentTypeError(f"must be {allowed}, got {text!r}")
-        return text
-
-    return check
-
-
-_HOST_NAME = _matching(
-    r"(\*\.)?[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?", "a name such as lens.example.org, without a port"
-)
-_NAMED = _matching(
-    rf"{NAME.pattern}=\s*\S.*",
-    "NAME=SOURCE, the name 1 to 48 letters, digits, dots, hyphens or underscores that begins with a letter or digit",
-)
+_HOST_NAME = re.compile(r"(\*\.)?[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,19 +52,18 @@ def read(arguments: Sequence[str] | None = None) -> Options:
     command = parser()
     given = command.parse_args(arguments)
     try:
-        named = _by_name(given.checkpoint)
-        lanes, note = _start(named, {"ar": given.ar, "mars": given.mars})
-        sources, choice = _checkpoints(named, lanes)
         accounts = _accounts(given.auth_file) if given.auth_file else ()
     except ValueError as error:
         command.error(str(error))
+    lanes, note = _start({"ar": given.ar, "mars": given.mars})
+    sources, choice = _checkpoints(lanes, given.checkpoint)
     return Options(
         sources=sources,
         choice=choice,
         pairs=_pairs(sources, choice, named=bool(given.ar or given.mars)),
         note=note,
         limits=Limits(new_tokens=given.max_new_tokens_limit),
-        allowed_hosts=tuple(map(str.lower, given.allowed_host)),
+        allowed_hosts=tuple(given.allowed_host),
         accounts=accounts,
         **{name: getattr(given, name) for name in _AS_GIVEN},
     )
@@ -95,15 +76,15 @@ def parser() -> argparse.ArgumentParser:
         description="MARS Lens: an AR and a MARS checkpoint write side by side, every forward pass visible.",
     )
     add = command.add_argument
-    where = f"{SOURCES}, the folder of an adapter, the address of python -m mars.serve, or a NAME of --checkpoint"
+    where = f"{SOURCES}, the folder of an adapter, or the address of python -m mars.serve"
     add("--ar", type=_source, metavar="SOURCE", help=f"the AR lane's checkpoint: {where}")
     add("--mars", type=_source, metavar="SOURCE", help="the MARS lane's checkpoint, likewise")
     add(
         "--checkpoint",
         action="append",
         default=[],
-        type=_NAMED,
-        metavar="NAME=SOURCE",
+        type=_source,
+        metavar="SOURCE",
         help="another checkpoint to choose from, loaded when it is first used; may be given again",
     )
     add_base_options(command)
@@ -114,7 +95,7 @@ def parser() -> argparse.ArgumentParser:
         "--allowed-host",
         action="append",
         default=[],
-        type=_HOST_NAME,
+        type=_host_name,
         metavar="NAME",
         help="a name at which browsers find the page, such as lens.example.org or *.app.github.dev, where a proxy or a "
         "forwarded port shows it; may be given again",
@@ -138,17 +119,7 @@ def parser() -> argparse.ArgumentParser:
     return command
 
 
-def _by_name(given: Sequence[str]) -> dict[str, str]:
-    """The sources given with --checkpoint."""
-    named: dict[str, str] = {}
-    for name, _, source in (text.partition("=") for text in given):
-        if name in named:
-            raise ValueError(f"--checkpoint {name} is given twice; each checkpoint needs a name of its own")
-        named[name] = _source(source.strip())
-    return named
-
-
-def _start(named: dict[str, str], lanes: dict[str, str | None]) -> tuple[dict[str, str], str]:
+def _start(lanes: dict[str, str | None]) -> tuple[dict[str, str], str]:
     """The source of each lane, and a note if one replaces the usual or the given source; the terminal shows it too.
 
     Without --ar and --mars this is the real pair, if it is installed. A lane gets the checkpoint of the tiny pair if
@@ -159,7 +130,7 @@ def _start(named: dict[str, str], lanes: dict[str, str | None]) -> tuple[dict[st
         wanted = dict(pairs.REAL_SOURCES)
         missing = dict.fromkeys(lanes, pairs.real_missing())
     else:
-        missing = {lane: unavailable(named.get(source, source)) for lane, source in wanted.items()}
+        missing = {lane: unavailable(source) for lane, source in wanted.items()}
     told = []
     for sentence in dict.fromkeys(filter(None, missing.values())):
         instead = " and ".join(Path(TINY_SOURCES[lane]).name for lane in lanes if missing[lane] == sentence)
@@ -168,26 +139,22 @@ def _start(named: dict[str, str], lanes: dict[str, str | None]) -> tuple[dict[st
     return {lane: TINY_SOURCES[lane] if missing[lane] else source for lane, source in wanted.items()}, " ".join(told)
 
 
-def _checkpoints(named: dict[str, str], lanes: dict[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+def _checkpoints(lanes: dict[str, str], others: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
     """All checkpoints by name, and the name of each lane's checkpoint."""
     adapters = [str(file.parent) for file in sorted(SHIPPED.parent.glob("adapters/*/adapter_config.json"))]
     found = [source for source in (*NAMED_BASES, *adapters) if unavailable(source) is None]
-    sources = offered(named, *(source for source in lanes.values() if source not in named), *found)
-    by_source = _by_source(sources)
-    return sources, {lane: source if source in named else by_source[source] for lane, source in lanes.items()}
+    sources = offered(*lanes.values(), *others, *found)
+    by_source = {source: name for name, source in sources.items()}
+    return sources, {lane: by_source[source] for lane, source in lanes.items()}
 
 
 def _pairs(sources: dict[str, str], choice: dict[str, str], *, named: bool) -> tuple[Pair, ...]:
     """The pairs that the page offers; with `named`, only the pair that the options name."""
     if named:
         return (pairs.given(**choice),)
-    by_source = _by_source(sources)
+    by_source = {source: name for name, source in sources.items()}
     tiny = pairs.tiny(**{lane: by_source[source] for lane, source in TINY_SOURCES.items()})
     return (tiny,) if choice == {"ar": tiny.ar, "mars": tiny.mars} else (pairs.real(**choice), tiny)
-
-
-def _by_source(sources: dict[str, str]) -> dict[str, str]:
-    return {source: name for name, source in reversed(sources.items())}
 
 
 def _accounts(file: Path) -> tuple[tuple[str, str], ...]:
@@ -209,6 +176,12 @@ def _accounts(file: Path) -> tuple[tuple[str, str], ...]:
     if not passwords:
         raise ValueError(f"--auth-file {file} names nobody: write one USER:PASSWORD a line")
     return tuple(passwords.items())
+
+
+def _host_name(text: str) -> str:
+    if not _HOST_NAME.fullmatch(text):
+        raise argparse.ArgumentTypeError(f"must be a name such as lens.example.org, without a port, got {text!r}")
+    return text.lower()
 
 
 def _source(text: str) -> str:

@@ -12,7 +12,6 @@ the last id and gets the lines after it; `?after=N` does the same. Only the page
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from importlib.metadata import PackageNotFoundError, version
 from io import BytesIO
 from typing import Any
 
@@ -78,14 +77,7 @@ def health(runner: Runner) -> dict[str, Any]:
     status = "ok"
     if not models["loaded"] and (models["loading"] or models["failed"]):
         status = "starting" if models["loading"] else "failing"
-    return {"status": status, "version": _version(), "models": models, "runs": runner.queue.counts()}
-
-
-def _version() -> str:
-    try:
-        return version("mars-lens")
-    except PackageNotFoundError:
-        return "from source"
+    return {"status": status, "models": models, "runs": runner.queue.counts()}
 
 
 async def _events(event_stream: EventStream, after: int) -> AsyncIterator[bytes]:

@@ -78,6 +78,6 @@ def _offered(choice: LaneChoice, lane: LaneControls) -> LaneChoice:
     usual = lane.pair.ar if choice.family == "ar" else lane.pair.mars
     gr.Warning(
         f"There is no checkpoint {shown(choice.checkpoint)} here, so {usual} takes its place. To compare with the "
-        "other one, start the app with --checkpoint NAME=FOLDER."
+        "other one, start the app with --checkpoint FOLDER."
     )
     return replace(choice, checkpoint=usual)

@@ -231,15 +231,6 @@ BODIES = {
 DOORS = "queue/join run/predict run/generate call/generate call/v2/generate cancel".split()
 
 
-@pytest.mark.parametrize("path", DOORS)
-def test_bodies_that_are_none_are_refused(door: Door, path: str) -> None:
-    for name, body in BODIES.items():
-        for kind in ("application/json", "text/plain"):
-            found = door.request("POST", API + path, content=body, headers={"Content-Type": kind})
-            assert found.status_code < 500 or is_sentence(found.json()["error"]), f"{name}: {found.text}"
-    assert door.lives()
-
-
 FILES = "/etc/passwd ..%2f..%2fetc/passwd http://127.0.0.1/ C:/x %00 ~/.ssh".split()
 PATHS = [
     *(f"{API}file={place}" for place in FILES),
@@ -254,37 +245,17 @@ PATHS = [
 ]
 
 
-def test_no_address_says_anything_that_it_should_not(door: Door) -> None:
-    for path in PATHS:
-        for method in ("GET", "POST", "PUT", "DELETE", "OPTIONS", "TRACE"):
-            door.request(method, path)
-    assert door.lives()
-
-
-def test_sessions_with_strange_names_are_like_others(door: Door) -> None:
-    event = next(e for e in door.config["dependencies"] if e["api_name"] == "runs")
-    for name in ("<script>", "../..", "\ud800", "x" * 10**6, "\x00", "None"):
-        body = json.dumps({"data": [None], "fn_index": event["id"], "session_hash": name})
-        door.request("POST", API + "queue/join", content=body, headers=JSON)
-    assert door.lives()
-
-
-def test_headers_of_any_kind_do_no_harm(door: Door) -> None:
-    for name, value in (
-        ("Cookie", "access-token=" + "x" * 4000),
-        ("Authorization", "Bearer ../../etc"),
-        ("X-Forwarded-Host", "evil.example"),
-        ("X-Forwarded-Proto", "javascript"),
-        ("Range", "bytes=0-99999999999"),
-        ("Accept-Encoding", "gzip;q=nan, \x7f"),
-        ("Referer", "<script>"),
-        ("X-Gradio-User", "root"),
-        ("If-None-Match", "\\" * 3000),
-    ):
-        found = door.request("GET", "", headers={name: value})
-        assert found.status_code in (200, 400, 413), name
-        assert "evil.example" not in found.text
-    assert door.lives()
+HEADERS = {
+    "Cookie": "access-token=" + "x" * 4000,
+    "Authorization": "Bearer ../../etc",
+    "X-Forwarded-Host": "evil.example",
+    "X-Forwarded-Proto": "javascript",
+    "Range": "bytes=0-99999999999",
+    "Accept-Encoding": "gzip;q=nan, \x7f",
+    "Referer": "<script>",
+    "X-Gradio-User": "root",
+    "If-None-Match": "\\" * 3000,
+}
 
 
 def test_nothing_is_left_running(door: Door, served: Any) -> None:
@@ -399,20 +370,21 @@ def hostile_posts(generate: int) -> list[tuple[str, bytes | str, dict[str, str]]
         *(("queue/join", f'{{"data": ["{"x" * size}"]}}', {}) for size in sizes),
         *(("queue/join", f'{{"data": [{"1," * (size // 2)}1]}}', {}) for size in sizes),
         *(("queue/join", "x" * size, {}) for size in sizes),
-        *(("run/predict", body, {}) for body in BODIES.values()),
-        *(("call/generate", body, {"Content-Type": "text/plain"}) for body in BODIES.values()),
+        *((path, body, {"Content-Type": kind}) for path in DOORS for kind in KINDS for body in BODIES.values()),
         *(("run/generate", b'{"data": ["x"]}', {"Origin": origin}) for origin in origins),
         *(("queue/join", b"{}", {"Origin": origin, "Content-Type": "text/plain"}) for origin in origins),
         *(("queue/join", b"{}", {"Host": host}) for host in hosts),
         *(
             ("queue/join", f'{{"data": [null], "fn_index": 0, "session_hash": "{name}"}}', {})
-            for name in ("<script>", "../..", "x" * 5_000, "\\u0000", "a" * 64 + "!")
+            for name in ("<script>", "../..", "x" * 10**6, "\\u0000", "\\ud800", "None", "a" * 64 + "!")
         ),
     ]
 
 
+KINDS = ("application/json", "text/plain")
 NESTS = (("[", "]"), ('{"a":', "}"), ('[{"data":', "}]"))
 RUNS = ("0" * 32, "f" * 32, "../x", "%00", "g" * 32)
+METHODS = ("GET", "POST", "PUT", "DELETE", "OPTIONS", "TRACE")
 LINES = ("-1", "NaN", "1e30", "9" * 400, "x")
 
 
@@ -426,7 +398,8 @@ def test_two_hundred_inputs_delay_nobody(door: Door, served: Any) -> None:
         ),
         *(("GET", f"runs/{run}/events", {"params": {"after": line}}) for run in RUNS for line in LINES),
         *(("POST", f"runs/{run}/leave", {}) for run in RUNS),
-        *(("GET", path, {}) for path in PATHS),
+        *((method, path, {}) for path in PATHS for method in METHODS),
+        *(("GET", "", {"headers": {name: value}}) for name, value in HEADERS.items()),
     ]
     assert len(asked) >= 200
     delays, sizes = list[float](), list[int]()
@@ -438,6 +411,7 @@ def test_two_hundred_inputs_delay_nobody(door: Door, served: Any) -> None:
                 except (httpx.LocalProtocolError, httpx.InvalidURL, httpx.WriteError, httpx.RemoteProtocolError):
                     continue  # what the client itself does not send, or the server has hung up on
                 assert found.status_code < 500, (method, path, str(options)[:200], found.text[:200])
+                assert "evil.example" not in found.text
         delays.append(honest.slowest)
         sizes.append(resident(served.url))
         if len(sizes) > 1 and min(delays) < 0.5:

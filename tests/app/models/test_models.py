@@ -161,20 +161,6 @@ def test_only_what_is_offered_can_be_asked_for(name: Any) -> None:
     str(caught.value).encode()
 
 
-def test_waiting_has_a_limit() -> None:
-    gate = threading.Event()
-
-    def load(source: str) -> Any:
-        gate.wait(30)
-        return source
-
-    models = Models({"one": "one"}, load)
-    models.request("one")
-    assert not models.wait("one", 0.01)
-    gate.set()
-    assert models.wait("one", 30)
-
-
 def shipped(folder: Path, *names: str) -> Path:
     for name in names:
         (folder / name).mkdir()
@@ -186,17 +172,13 @@ def test_names_are_short_and_no_paths(tmp_path: Path) -> None:
     shipped(tmp_path, "ar-sft", "mars-b8")
     (tmp_path / "notes").mkdir()
     mine = str(tmp_path / "elsewhere" / "ar-sft")
-    assert offered({"big": "org/large"}, mine, "org/model", shipped=tmp_path) == {
-        "big": "org/large",
+    assert offered("org/large", mine, "org/model", "org/model", shipped=tmp_path) == {
+        "large": "org/large",
         "ar-sft": mine,
         "model": "org/model",
         "ar-sft (2)": str(tmp_path / "ar-sft"),
         "mars-b8": str(tmp_path / "mars-b8"),
     }
-
-
-def test_one_checkpoint_for_both_lanes_is_offered_once(tmp_path: Path) -> None:
-    assert offered({}, "a/b", "a/b", shipped=tmp_path) == {"b": "a/b"}
 
 
 def test_the_progress_of_loading_is_told() -> None:

