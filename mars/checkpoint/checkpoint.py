@@ -9,7 +9,6 @@ published one is not read.
 from __future__ import annotations
 
 import argparse
-import os
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -29,7 +28,7 @@ from mars.chat import (
     encode_text,
     end_of_turn,
 )
-from mars.checkpoint.adapter import Adapter, find_base, is_adapter, load_adapter, merge
+from mars.checkpoint.adapter import find_base, is_adapter, load_adapter, merge
 from mars.checkpoint.calibration import scores_of
 from mars.checkpoint.errors import CheckpointError, Progress
 from mars.checkpoint.sources import RECORD_FILE, locate
@@ -152,48 +151,30 @@ def load_checkpoint(
     choose_dtype(dtype, place)  # which refuses a wrong one before anything is downloaded
     folder, name = locate(source, progress)
     record = read_record(folder)
-    home = find_base(folder, base, allow_other_base=allow_other_base, progress=progress) if is_adapter(folder) else None
-    kind = choose_dtype(dtype, place, read_config(home or folder)[1])
+    home = (
+        find_base(folder, base, allow_other_base=allow_other_base, progress=progress) if is_adapter(folder) else folder
+    )
+    model_type, config = read_config(home)
+    kind = choose_dtype(dtype, place, config)
     if progress is not None:
         progress(f"loading the weights of {name}", 1.0)
-    adapter = None if home is None else load_adapter(folder)
-    engine, tokenizer = _load(home or folder, adapter, name, record, kind, place, invariant)
-    release()
-    return Checkpoint(
-        name=name,
-        engine=engine,
-        tokenizer=tokenizer,
-        block_size=mask_training(record, engine.config.model_type, name)[1],
-        record=record,
-        dtype=str(kind).removeprefix("torch."),
-    )
-
-
-def _load(
-    home: Path,
-    adapter: Adapter | None,
-    name: str,
-    record: dict[str, Any],
-    kind: torch.dtype,
-    place: torch.device,
-    invariant: bool | None,
-) -> tuple[ModelEngine, PreTrainedTokenizerBase]:
-    """The engine on the weights in `home`, with those of the adapter added."""
-    model_type, config = read_config(home)
     tokenizer = load_tokenizer(home, config.vocab_size)
-    if adapter is None:
+    if home is folder:
         model = shared_model(home, kind, place, lambda: load_model(home, model_type, config, kind))
     else:
+        adapter = load_adapter(folder)
         model = load_model(home, model_type, config, torch.float32)
         merge(model, tokenizer, adapter)
         model = model.to(place, kind)
-    special: dict[str, Any] = {**_token_ids(home, tokenizer)}
+    masks, block_size = mask_training(record, model_type, name)
     mask_token_id = tokenizer.get_vocab().get(MASK_TOKEN)
+    stop_token_ids, template_ids = _special_tokens(home, tokenizer)
     try:
         engine = ModelEngine(
             model,
-            **special,
-            mask_token_id=mask_token_id if mask_training(record, model_type, name)[0] else None,
+            stop_token_ids=stop_token_ids,
+            template_ids=template_ids,
+            mask_token_id=mask_token_id if masks else None,
             diffusion_mask_id=mask_token_id if by_block_diffusion(record, name) else None,
             calibration=scores_of(record).pairs,
             invariant=invariant,
@@ -201,7 +182,15 @@ def _load(
         )
     except ValueError as error:
         raise CheckpointError(str(error)) from error
-    return engine, tokenizer
+    release()
+    return Checkpoint(
+        name=name,
+        engine=engine,
+        tokenizer=tokenizer,
+        block_size=block_size,
+        record=record,
+        dtype=str(kind).removeprefix("torch."),
+    )
 
 
 def choose_device(device: str) -> torch.device:
@@ -218,8 +207,8 @@ def choose_device(device: str) -> torch.device:
 def choose_dtype(dtype: str, device: torch.device, config: PreTrainedConfig | None = None) -> torch.dtype:
     """The dtype that auto, float32 or bfloat16 stands for on `device`, for a model of this architecture.
 
-    auto is bfloat16 on CUDA. On the CPU it is bfloat16 where there are kernels for it, or what the environment variable
-    MARS_CPU_DTYPE says; float32 for models of up to 2**24 weights, and without `config`.
+    auto is bfloat16 on CUDA, and on the CPU where there are kernels for it; float32 for models of up to 2**24 weights,
+    and without `config`.
 
     Raises:
         CheckpointError: there is no such dtype, or not on this device.
@@ -227,12 +216,8 @@ def choose_dtype(dtype: str, device: torch.device, config: PreTrainedConfig | No
     if dtype == "auto":
         if device.type == "cuda":
             return torch.bfloat16
-        if config is None or count_weights(config) <= SMALL:
-            return torch.float32
-        dtype = os.environ.get("MARS_CPU_DTYPE") or "auto"
-    if dtype == "auto":
-        known = config is not None and not_invariant(device, torch.bfloat16, config) is None
-        return torch.bfloat16 if known else torch.float32
+        small = config is None or count_weights(config) <= SMALL
+        return torch.float32 if small or not_invariant(device, torch.bfloat16, config) else torch.bfloat16
     if dtype not in DTYPES:
         raise CheckpointError(f"dtype must be one of auto, {', '.join(DTYPES)}, got {dtype!r}")
     found: torch.dtype = getattr(torch, dtype)
@@ -284,8 +269,8 @@ def by_block_diffusion(record: dict[str, Any], name: str) -> bool:
     return record["stage"] == "block_diffusion" if record else "BD3LM" in name
 
 
-def _token_ids(folder: Path, tokenizer: PreTrainedTokenizerBase) -> dict[str, frozenset[int]]:
-    """The special tokens for an engine: those that end a turn by the model's files or the tokenizer, and the others."""
+def _special_tokens(folder: Path, tokenizer: PreTrainedTokenizerBase) -> tuple[frozenset[int], frozenset[int]]:
+    """Those that end a turn by the model's files or the tokenizer, and the others."""
     found: set[int | None] = {tokenizer.eos_token_id}
     with suppress(ValueError):  # a model without an end, or whose template takes other turns
         found.add(end_of_turn(tokenizer)[-1])
@@ -298,7 +283,7 @@ def _token_ids(folder: Path, tokenizer: PreTrainedTokenizerBase) -> dict[str, fr
             )
         found.update(ids)
     stops = frozenset(stop for stop in found if stop is not None)
-    return {"stop_token_ids": stops, "template_ids": frozenset(tokenizer.all_special_ids) - stops}
+    return stops, frozenset(tokenizer.all_special_ids) - stops
 
 
 def check_draft(options: argparse.Namespace) -> None:

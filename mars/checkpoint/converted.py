@@ -5,8 +5,8 @@ written last, holds the hash of every file and the fingerprint of the weights. A
 is converted again. One process at a time converts a file; others wait for it.
 
 Folders have plain bfloat16 weights: those of 4 or 8 bits are written out in full, which is the same model, larger.
-`transformers` reads the tokenizer; its own reading of weights and configuration, which reports no progress, is the slow
-twin. A model that was split into several files is read from all of them.
+`transformers` reads the tokenizer, names and orders the weights; its own loading of a file, which reports no progress
+and knows no parts, is the slow twin. A model that was split into several files is read from all of them.
 """
 
 from __future__ import annotations
@@ -19,19 +19,20 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from filelock import FileLock, Timeout
 from huggingface_hub.errors import StrictDataclassError
 from safetensors.torch import save_file
 from tokenizers import Tokenizer, decoders, pre_tokenizers
 from transformers import GenerationConfig, PreTrainedConfig, PreTrainedTokenizerFast
+from transformers.integrations.ggml import GGUF_CONFIG_MAPPING
+from transformers.modeling_gguf_pytorch_utils import TENSOR_PROCESSORS, TensorProcessor, get_gguf_hf_weights_map
 
 from mars.checkpoint.errors import CheckpointError, Progress, failing
 from mars.checkpoint.weights import (
@@ -53,20 +54,6 @@ _ONE_THREAD = threading.Lock()
 _ABANDONED_SECONDS = 86_400
 _PART = re.compile(r"(.+)-(\d{5})-of-(\d{5})")
 ARCHITECTURES = ("llama", "qwen2")
-_SIZES = {
-    "context_length": "max_position_embeddings",
-    "embedding_length": "hidden_size",
-    "feed_forward_length": "intermediate_size",
-    "block_count": "num_hidden_layers",
-    "attention.head_count": "num_attention_heads",
-    "attention.head_count_kv": "num_key_value_heads",
-    "attention.layer_norm_rms_epsilon": "rms_norm_eps",
-    "rope.freq_base": "rope_theta",
-    "vocab_size": "vocab_size",
-}
-_OF_ONE = {"llama": {"rope.dimension_count": "head_dim"}}
-_TOKENS = {"bos": "bos", "eos": "eos", "unknown": "unk", "padding": "pad"}
-"""The names that `transformers` has for what a GGUF file says of a model."""
 _BROKEN = (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RuntimeError)
 _READ, _WEIGHTS, _TOKENIZER = 0.25, 0.65, 0.85
 """Shares of the work that are done when the file has been read, the weights have been converted, the tokenizer too."""
@@ -226,16 +213,23 @@ def convert(file: Path, folder: Path, progress: Progress) -> None:
         CheckpointError: one sentence: no GGUF file of a Llama or Qwen2 model, or a broken one.
         OSError: the folder cannot be written.
     """
-    readers = [_open(part) for part in parts_of(file)]
+    from gguf import GGUFReader  # late: few checkpoints are such files
+
+    readers = []
+    for part in parts_of(file):
+        with _whole(part):
+            readers.append(GGUFReader(part))
     reader, tensors = readers[0], [tensor for one in readers for tensor in one.tensors]
     _check_kind(file, reader, len(readers), {tensor.name for tensor in tensors})
     progress(f"reading the configuration of {file.name}", _READ / 2)
     config = _config(file, reader, tied=all(tensor.name != "output.weight" for tensor in tensors))
     check_room(file, count_weights(config), sum(int(tensor.n_elements) for tensor in tensors))
     with torch.device("meta"):
-        wanted = {name: weight.shape for name, weight in MODELS[config.model_type][1](config).state_dict().items()}
-    state = {}
-    for number, (name, weight) in enumerate(_weights(file, tensors, config, _names(config, wanted))):
+        model = MODELS[config.model_type][1](config)
+    wanted = {name: weight.shape for name, weight in model.state_dict().items()}
+    processor = TENSOR_PROCESSORS.get(config.model_type, TensorProcessor)(config=config.to_dict())
+    state, names = {}, get_gguf_hf_weights_map(model, processor)
+    for number, (name, weight) in enumerate(_weights(file, tensors, processor, names)):
         state[name] = weight
         share = _READ + (_WEIGHTS - _READ) * number / len(tensors)
         progress(f"converting the weights of {file.name}", share)
@@ -254,24 +248,6 @@ def convert(file: Path, folder: Path, progress: Progress) -> None:
     tokenizer.save_pretrained(folder)
     save_file(state, folder / "model.safetensors", metadata={"format": "pt"})
     progress(f"saved {file.name}", 1.0)
-
-
-def _open(file: Path) -> Any:
-    from gguf import GGUFReader  # late: few checkpoints are such files
-
-    class Reader(GGUFReader):
-        """With a plain array: cutting the strings of a vocabulary out of a memory map takes three times as long."""
-
-        @property
-        def data(self) -> Any:
-            return self._plain
-
-        @data.setter
-        def data(self, found: Any) -> None:
-            self._plain = found.view(np.ndarray)
-
-    with _whole(file):
-        return Reader(file)
 
 
 def _check_kind(file: Path, reader: Any, parts: int, tensors: Collection[str]) -> None:
@@ -305,8 +281,8 @@ def _check_kind(file: Path, reader: Any, parts: int, tensors: Collection[str]) -
 def _config(file: Path, reader: Any, tied: bool) -> PreTrainedConfig:
     """The configuration as `transformers` reads it, which would take the file's vocabulary apart once more for it."""
     architecture = reader.get_field("general.architecture").contents()
-    keys = {f"{architecture}.{key}": name for key, name in (_SIZES | _OF_ONE.get(architecture, {})).items()}
-    keys |= {f"tokenizer.ggml.{key}_token_id": f"{name}_token_id" for key, name in _TOKENS.items()}
+    keys = {f"{architecture}.{key}": name for key, name in GGUF_CONFIG_MAPPING[architecture].items() if name}
+    keys |= {f"tokenizer.{key}": name for key, name in GGUF_CONFIG_MAPPING["tokenizer"].items()}
     kinds = (StrictDataclassError, *_BROKEN)
     with failing(f"{file} describes no {architecture} model", AGAIN, *kinds):
         found = {name: field.contents() for key, name in keys.items() if (field := reader.get_field(key))}
@@ -317,7 +293,7 @@ def _config(file: Path, reader: Any, tied: bool) -> PreTrainedConfig:
 
 
 def _weights(
-    file: Path, tensors: Iterable[Any], config: PreTrainedConfig, names: dict[str, str]
+    file: Path, tensors: Iterable[Any], processor: TensorProcessor, names: Mapping[str, str]
 ) -> Iterator[tuple[str, torch.Tensor]]:
     """Name and bfloat16 values of each weight, as `transformers` calls and orders them."""
     from gguf import dequantize
@@ -325,29 +301,11 @@ def _weights(
     for tensor in tensors:
         name = names.get(tensor.name)
         if name is None:
-            raise CheckpointError(f"{file} has a weight {tensor.name} that no {config.model_type} model has")
+            raise CheckpointError(f"{file} has a weight {tensor.name} that no such model has")
         with _whole(file):
-            weight = torch.tensor(dequantize(tensor.data, tensor.tensor_type))
-            if config.model_type == "llama" and ".attn_q." in tensor.name:
-                weight = _in_halves(weight, config.num_attention_heads)
-            elif config.model_type == "llama" and ".attn_k." in tensor.name:
-                weight = _in_halves(weight, config.num_key_value_heads)
+            plain = dequantize(tensor.data, tensor.tensor_type)
+            weight = torch.tensor(processor.process(plain, name=tensor.name).weights)
         yield name, weight.to(torch.bfloat16).contiguous()
-
-
-def _names(config: PreTrainedConfig, wanted: Iterable[str]) -> dict[str, str]:
-    """The name that `transformers` has for each weight of a GGUF file, of those that the model has."""
-    from gguf import MODEL_ARCH_NAMES, get_tensor_name_map
-
-    architecture = next(number for number, name in MODEL_ARCH_NAMES.items() if name == config.model_type)
-    known = get_tensor_name_map(architecture, config.num_hidden_layers)
-    return {str(known.get_name(name, (".weight", ".bias"))): name for name in wanted}
-
-
-def _in_halves(weight: torch.Tensor, heads: int) -> torch.Tensor:
-    """Rows of each head in two halves, as `transformers` turns them; llama.cpp has the two of a pair side by side."""
-    size = weight.shape[0] // heads
-    return weight.view(heads, size // 2, 2, *weight.shape[1:]).transpose(1, 2).reshape(weight.shape)
 
 
 def _check_complete(file: Path, state: dict[str, torch.Tensor], wanted: dict[str, torch.Size]) -> None:
