@@ -93,7 +93,7 @@ _ALL = (
         _sweep("pair"),
         0.5,
         claims=(1, 3, 9),
-        figures=("frontier", "families", "equal_accuracy"),
+        figures=("frontier", "equal_accuracy"),
     ),
     Study(
         "pair-ifeval",
@@ -149,7 +149,7 @@ _ALL = (
         0.4,
         machine=_CORES,
         claims=(1, 2, 3, 6, 8, 9, 11),
-        figures=("frontier", "families"),
+        figures=("frontier",),
         after=("ablation-models",),
     ),
     Study(
@@ -180,12 +180,11 @@ _ALL = (
     ),
     Study(
         "calibration",
-        "how often a mask's proposal is right, by score",
+        "exact decoding by masks of models of three block sizes",
         _sweep("calibration"),
         0.1,
         machine=_CORES,
         claims=(9,),
-        figures=("reliability",),
         after=("ablation-models",),
     ),
     Study(
@@ -194,7 +193,7 @@ _ALL = (
         _sweep("shipped"),
         0.8,
         claims=(1, 4, 6, 9, 10),
-        figures=("frontier", "families", "equal_accuracy"),
+        figures=("frontier", "equal_accuracy"),
     ),
     Study(
         "block-cache",
@@ -225,7 +224,6 @@ _ALL = (
         "the milliseconds of passes of 1 to 32 columns of the pretrained model, and this machine's limits",
         f"python -m analysis columns --checkpoint {BASE} --output assets/lessons/pass-times.json",
         0.1,
-        figures=("pass_cost",),
     ),
     Study(
         "real-spec-bench",
@@ -395,7 +393,7 @@ _ALL = (
             for size, limit in {1: 32, 2: 32, 4: 64, 8: 64, 16: 64, 32: 128}.items()
         ),
         0.4,
-        figures=("batches",),
+        figures=("frontier",),
     ),
     Study(
         "real-caches",

@@ -100,7 +100,7 @@ def test_importing_them_does_not_import_torch() -> None:
     """One process for all, the smallest first: it ends with the first that does."""
     modules = [
         *("mars.records", "mars.metrics", "mars.config", "mars_tasks", "mars_tasks.sandbox"),
-        *("analysis.runs", "analysis.claims", "analysis.figures", "analysis.report.page"),
+        *("analysis.runs", "analysis.claims", "analysis.figures", "analysis.measured"),
     ]
     code = (
         "import sys, importlib\n"

@@ -7,12 +7,13 @@ from itertools import pairwise
 
 import numpy as np
 
-from analysis.claims.evidence import DIFFUSION, Evidence, GreedyRuns, Published, Run, on_each_kind, on_same_problems
+from analysis.claims.evidence import DIFFUSION, Evidence, GreedyRuns, Run, on_each_kind, on_same_problems
 from analysis.claims.judging import (
     MARGIN,
     ClaimVerdict,
     Finding,
     among,
+    claim,
     listed,
     lost,
     number,
@@ -23,6 +24,7 @@ from analysis.claims.judging import (
     verdict_of,
     worst,
 )
+from analysis.claims.published import PAPER
 from analysis.runs.schema import RunModel as Model
 from analysis.stats.frontiers import speed_at_loss
 from analysis.stats.intervals import CONFIDENCE, Interval
@@ -39,19 +41,20 @@ EQUAL_LOSS = 2.0
 ALIKE = 5.0
 """Scores are similar where tokens per forward at equal loss differ by less than this many percent."""
 Sweep = tuple[Run, list[Run]]
+_mean, _AT, _WITHOUT = PAPER.one_token_mean, PAPER.at_threshold, "MARS without SFT loss"
 
 
-# Claim 1
-
-
-def one_token_claimed(published: Published) -> str:
-    mean = published.one_token_mean
-    return (
-        f"One-token mode of MARS (B = 4) reaches {mean('MARS', 4)} against {mean('AR SFT (5 epochs)')} of AR SFT in "
-        f"the mean of six benchmarks; AR SFT for twice the epochs falls to {mean('AR SFT (10 epochs)')}."
-    )
-
-
+@claim(
+    1,
+    "One-token mode is as accurate as AR, even as AR trained for twice as long",
+    claimed=f"""One-token mode of MARS (B = 4) reaches {_mean("MARS", 4)} against {_mean("AR SFT (5 epochs)")} of AR
+    SFT in the mean of six benchmarks; AR SFT for twice the epochs falls to {_mean("AR SFT (10 epochs)")}.""",
+    rule=f"""Each MARS model with the SFT loss is compared with the AR model it started from and with an AR model
+    that saw twice as many conversations, once on each benchmark that both ran, on most of its problems. It
+    holds if every interval lies above −{MARGIN:g} point and fails if one lies below 0. A gated adapter, whose
+    texts are AR's by construction, holds where they are all the same; it needs no second AR model and makes no
+    interval wider. In bfloat16 a model writes other texts on another CPU, so both runs are of one.""",
+)
 def one_token(evidence: Evidence) -> Finding:
     """Each MARS model against the AR model it started from and, where measured, the compute-matched AR model.
 
@@ -114,17 +117,15 @@ def _same_by_construction(runs: GreedyRuns, run: Run, rival: Run) -> bool:
     return of_base and identical_texts(runs.rows(run), runs.rows(rival)).value == 1
 
 
-# Claim 2
-
-
-def sft_loss_claimed(published: Published) -> str:
-    mean, without = published.one_token_mean, "MARS without SFT loss"
-    return (
-        f"From B = 4 to 16 the mean falls from {mean(without, 4)} to {mean(without, 16)} without the SFT loss, and "
-        f"from {mean('MARS', 4)} to {mean('MARS', 16)} with it."
-    )
-
-
+@claim(
+    2,
+    "The SFT loss keeps larger blocks from losing accuracy",
+    claimed=f"""From B = 4 to 16 the mean falls from {_mean(_WITHOUT, 4)} to {_mean(_WITHOUT, 16)} without the SFT
+    loss, and from {_mean("MARS", 4)} to {_mean("MARS", 16)} with it.""",
+    rule=f"""It holds if accuracy surely falls from the smallest to the largest block without the SFT loss, and
+    surely by more than with it. It fails if it surely falls by less than with it, or surely by less than
+    {MARGIN:g} point.""",
+)
 def sft_loss(evidence: Evidence) -> Finding:
     """From the smallest to the largest block, with and without the SFT loss, of models that saw equally much."""
     runs = evidence.runs
@@ -166,22 +167,21 @@ def sft_loss(evidence: Evidence) -> Finding:
     return finding
 
 
-# Claim 3
-
-
-def frontier_claimed(published: Published) -> str:
-    table = published.at_threshold()
-    losses, speeds = table["loss"], table["tokens_per_forward"]
-    return (
-        f"A smooth frontier; τ = {AT:g} costs {losses.min():.1f} to {losses.max():.1f} points of the mean for "
-        f"{speeds.min():.2f} to {speeds.max():.2f} tokens per forward, over models and block sizes."
-    )
-
-
+@claim(
+    3,
+    "Lowering τ trades little accuracy for speed, smoothly",
+    claimed=f"""A smooth frontier; τ = {AT:g} costs {_AT["loss"].min():.1f} to {_AT["loss"].max():.1f} points of the
+    mean for {_AT["tokens_per_forward"].min():.2f} to {_AT["tokens_per_forward"].max():.2f} tokens per forward, over
+    models and
+    block sizes.""",
+    rule=f"""Each MARS model with the SFT loss is judged. It holds if every step down in τ adds tokens per forward
+    and τ = {AT:g} surely loses at most as many points, and gains at least as many tokens per forward, as the
+    paper's extremes. It fails if a step surely takes tokens away, or τ = {AT:g} surely loses more or gains
+    less.""",
+)
 def frontier(evidence: Evidence) -> Finding:
     """Per MARS model: the cost and gain of τ = 0.95, and whether each step down in τ adds tokens per forward."""
-    runs, table = evidence.runs, evidence.published.at_threshold()
-    most, least = table["loss"].max(), table["tokens_per_forward"].min()
+    runs, most, least = evidence.runs, _AT["loss"].max(), _AT["tokens_per_forward"].min()
     finding = Finding(without=f"runs of sliding_window at several τ, {AT:g} among them, and in one-token mode")
     swept = {
         model: (sweep[0], at, sweep[1])
@@ -214,17 +214,14 @@ def frontier(evidence: Evidence) -> Finding:
     return finding
 
 
-# Claim 8
-
-
-def collapse_claimed(published: Published) -> str:
-    mean = published.one_token_mean
-    return (
-        f"Block diffusion (B = 4) from the same start falls to {mean('Block Diffusion', 4)} from "
-        f"{mean('AR SFT (5 epochs)')} of AR SFT in the mean; MARS at B = 4 has {mean('MARS', 4)}."
-    )
-
-
+@claim(
+    8,
+    "Block diffusion from the same start falls far behind AR",
+    claimed=f"""Block diffusion (B = 4) from the same start falls to {_mean("Block Diffusion", 4)} from
+    {_mean("AR SFT (5 epochs)")} of AR SFT in the mean; MARS at B = 4 has {_mean("MARS", 4)}.""",
+    rule=f"""It holds if block diffusion, at its most accurate setting, is surely more than {COLLAPSE:g} points
+    behind the AR model, and fails if it is surely less.""",
+)
 def collapse(evidence: Evidence) -> Finding:
     """Block diffusion at its most accurate setting against the AR model and against MARS of its block size."""
     runs = evidence.runs
@@ -257,9 +254,15 @@ def collapse(evidence: Evidence) -> Finding:
     return finding
 
 
-# Claim 5
-
-
+@claim(
+    5,
+    "Probability, margin and entropy work equally well as scores",
+    claimed="Probability, margin and entropy as acceptance score give similar frontiers.",
+    rule=f"""Tokens per forward are read off each frontier at a loss of {EQUAL_LOSS:g} points against one-token
+    mode, interpolated between thresholds, of the most problems that all scores have. It holds if margin and
+    entropy surely differ by less than {ALIKE:g} % from probability, and fails if one surely differs by
+    more. Where no threshold tried of a score surely loses so much, there is nothing to compare.""",
+)
 def scores(evidence: Evidence) -> Finding:
     """Tokens per forward at an equal loss, interpolated between thresholds, for each score against probability."""
     runs = evidence.runs
@@ -341,9 +344,15 @@ def _reaching(value: float, drawn: np.ndarray, confidence: float = CONFIDENCE) -
     return percentiles(value, kept, confidence)
 
 
-# Claim 11
-
-
+@claim(
+    11,
+    "The B+1-th proposal adds tokens at the same τ",
+    claimed="""Training covers B + 1 predictions for B masks; the published sampler drops the last. Keeping it adds
+    tokens.""",
+    rule="""It holds if it surely adds tokens per forward at every τ and surely loses accuracy nowhere. It fails if
+    it surely loses accuracy at some τ, or surely adds nothing.""",
+    ours=True,
+)
 def extra(evidence: Evidence) -> Finding:
     """The same model and τ with and without the B+1-th proposal."""
     runs = evidence.runs

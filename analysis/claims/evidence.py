@@ -1,4 +1,4 @@
-"""The evidence that claims are judged by: measured runs, the paper's tables and benchmark files. No torch here.
+"""The evidence that claims are judged by: measured runs and benchmark files. No torch here.
 
 Runs are chosen by their models and decoding settings, never by their names. Runs of other models can be judged too, as
 long as their training records say how they were made.
@@ -14,7 +14,6 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.published import BENCHMARKS, read_published
 from analysis.runs import RunStore
 from analysis.runs.baseline import ArModels, is_plain, writes_one_token
 from analysis.runs.schema import RunEntry, cpu_units
@@ -26,7 +25,6 @@ from analysis.stats.turns import over_turns, time_gain
 from mars.schema import checked
 
 MARS, DIFFUSION = "mars", "block_diffusion"
-SMALL = "Qwen2.5-0.5B-Instruct"
 SMALLEST_REAL = 50_000_000
 """Parameters from which a model counts as a real one: a pass over it is bound by reading weights."""
 
@@ -256,78 +254,18 @@ def by_turn(runs: Iterable[Run]) -> list[list[Run]]:
     return sorted(turns.values(), key=lambda turn: (str(turn[0].group), turn[0].batch_size))
 
 
-@dataclass(frozen=True, slots=True)
-class Published:
-    """The paper's tables (assets/published), so that no figure of the paper is typed into a claim."""
-
-    table: pd.DataFrame
-
-    def means(self, name: str) -> pd.DataFrame:
-        """The rows of one table that average all six benchmarks; accuracies in percent."""
-        rows = self.table[(self.table["table"] == name) & (self.table["tasks"] == BENCHMARKS)]
-        return rows.assign(accuracy=100 * rows["accuracy"].astype(float))
-
-    def one_token_mean(self, method: str, block_size: int | None = None) -> str:
-        """Mean accuracy in one-token mode, in percent."""
-        return f"{self._one_token(f'{method}, {SMALL}', block_size):.1f}"
-
-    def at_threshold(self) -> pd.DataFrame:
-        """MARS at τ = 0.95, by model and block size, with the loss against one-token mode in points."""
-        rows = self.means("multi_token_tau_0.95")
-        sizes = zip(rows["model.name"], rows["model.block_size"], strict=True)
-        return rows.assign(loss=[self._one_token(name, size) for name, size in sizes] - rows["accuracy"])
-
-    def best_block_cache(self) -> pd.Series:
-        """The row with the block cache's largest speed-up over AR."""
-        rows = self._throughputs("block_cached")
-        return rows.loc[rows["speedup"].astype(float).idxmax()]
-
-    def without_cache(self) -> dict[int, float]:
-        """Speed-up of MARS without a cache over AR, by batch size."""
-        rows = self._throughputs("sliding_window")
-        return {int(size): float(factor) for size, factor in zip(rows["batch_size"], rows["speedup"], strict=True)}
-
-    def ar_throughput(self, batch_size: int) -> float:
-        """Tokens per second of the AR baseline."""
-        rows = self._throughputs("autoregressive")
-        return float(rows.loc[rows["batch_size"] == batch_size, "tokens_per_second"].iloc[0])
-
-    def speculative(self, draft: str, target: str) -> float:
-        """Speed-up of a pair of stages over AR with AR."""
-        rows = self.table[self.table["table"] == "speculative_decoding"]
-        rows = rows[(rows["draft.stage"] == draft) & (rows["model.stage"] == target)]
-        return float(rows["speedup"].iloc[0])
-
-    def _throughputs(self, decoder: str) -> pd.DataFrame:
-        rows = self.table[self.table["table"] == "block_cache_throughput"]
-        return rows[rows["decoder"] == decoder]
-
-    def _one_token(self, model: str, block_size: float | None) -> float:
-        rows = self.means("one_token_mode")
-        rows = rows[rows["model.name"] == model]
-        sizes = rows["model.block_size"].astype(float)
-        return float(rows.loc[sizes.isna() if block_size is None else sizes == block_size, "accuracy"].iloc[0])
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """Measured runs, the paper's tables, and the files of `analysis bench --json` by name."""
+    """Measured runs, and the files of `analysis bench --json` by name."""
 
     runs: GreedyRuns
-    published: Published
     benches: dict[str, dict[str, Any]]
 
 
 def read_evidence(store: RunStore, folder: Path, *, real: bool = False) -> Evidence:
-    """The runs of a store, the benchmark files beside them in `folder`, and the paper's tables.
-
-    Those of the tiny models, or of the real ones.
-
-    Raises:
-        ValueError: a table of the paper is missing or damaged.
-    """
+    """The runs of a store, and the benchmark files beside them in `folder`: of the tiny models, or of the real ones."""
     benches = {name: bench for name, bench in _benches(folder).items() if _is_real(bench) == real}
-    return Evidence(runs=GreedyRuns(store, real=real), published=Published(read_published()), benches=benches)
+    return Evidence(runs=GreedyRuns(store, real=real), benches=benches)
 
 
 def _is_real(bench: dict[str, Any]) -> bool:

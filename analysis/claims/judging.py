@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
 
-from analysis.claims.evidence import Evidence, Published, Run
+from analysis.claims.evidence import Evidence, Run
 from analysis.stats.intervals import CONFIDENCE, Interval
 from analysis.text_table import signed
 
@@ -107,10 +107,27 @@ class Claim:
 
     number: int
     title: str
-    claimed: Callable[[Published], str]
+    claimed: str
     rule: str
     find: Callable[[Evidence], Finding]
     ours: bool = False
+
+
+CLAIMS: dict[int, Claim] = {}
+"""Each claim by its number, once the modules of the rules are imported."""
+
+
+def claim(
+    number: int, title: str, *, claimed: str, rule: str, ours: bool = False
+) -> Callable[[Callable[[Evidence], Finding]], Callable[[Evidence], Finding]]:
+    """Make a claim of the function that judges it."""
+
+    def register(find: Callable[[Evidence], Finding]) -> Callable[[Evidence], Finding]:
+        words = {"claimed": " ".join(claimed.split()), "rule": " ".join(rule.split())}
+        CLAIMS[number] = Claim(number=number, title=title, **words, find=find, ours=ours)
+        return find
+
+    return register
 
 
 def together(comparisons: int) -> float:

@@ -1,19 +1,17 @@
-"""The page of claims in Markdown, one table with the details folded below it, and the same as JSON."""
+"""The page of claims in Markdown: one table with the details folded below it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 
-from analysis.claims.evidence import Published
 from analysis.claims.judging import Claim, Comparison, Finding
 from analysis.text_table import markdown
 
 _INTRODUCTION = """Eight claims of the paper (arXiv 2604.07023; Qwen2.5 with 0.5B and 7B) and four of ours, on tiny
-models and a pretrained one. `python -m analysis claims` writes this page from `{folder}`; `--json` names runs and
-commands, `python -m analysis reproduce claim-1` makes them."""
+models and a pretrained one. `python -m analysis claims` writes this page from `{folder}`; `python -m analysis reproduce
+claim-1` makes the runs."""
 
 _METHOD = """Intervals are 95 %, wider where a verdict rests on several: Wilson's for accuracies, Tango's for
 paired differences, the bootstrap over problems for ratios. "Surely" means the whole interval. Wall-clock is compared in
@@ -22,7 +20,6 @@ turns on an idle machine, with intervals over turns where known."""
 
 def to_markdown(
     found: Mapping[Claim, Finding],
-    published: Published,
     folder: Path,
     problems: Sequence[str],
     real: Mapping[Claim, Finding],
@@ -46,7 +43,7 @@ def to_markdown(
     if problems:
         lines += ["", "Runs that could not be read are left out:", "", *(f"- {problem}" for problem in problems)]
     for claim, finding in found.items():
-        lines += ["", *_details(claim, finding, real[claim], published)]
+        lines += ["", *_details(claim, finding, real[claim])]
     return "\n".join(lines) + "\n"
 
 
@@ -58,26 +55,6 @@ def _cell(finding: Finding) -> str:
     return f"**{finding.verdict.value}**: {_measured(finding)}{f' (n = {n})' if n else ''}"
 
 
-def to_json(found: Mapping[Claim, Finding], published: Published) -> list[dict[str, Any]]:
-    """One object per claim."""
-    return [
-        {
-            "number": claim.number,
-            "title": claim.title,
-            "ours": claim.ours,
-            "claimed": claim.claimed(published),
-            "measured": [str(comparison) for comparison in finding.comparisons],
-            "verdict": finding.verdict.value,
-            "rule": _flowing(claim.rule),
-            "parameters": _parameters(finding),
-            "n": _problems(finding),
-            "runs": sorted({run.id for run in finding.runs}),
-            "commands": _commands(finding),
-        }
-        for claim, finding in found.items()
-    ]
-
-
 def _title(claim: Claim) -> str:
     return f"{claim.title}{' (ours)' if claim.ours else ''}"
 
@@ -87,15 +64,15 @@ def _measured(finding: Finding) -> str:
     return "; ".join(part for part in (finding.headline, needs) if part)
 
 
-def _details(claim: Claim, finding: Finding, real: Finding, published: Published) -> list[str]:
+def _details(claim: Claim, finding: Finding, real: Finding) -> list[str]:
     """One folded claim. The blank lines make Markdown of what stands inside the element."""
     lines = [
         "<details>",
         f"<summary>{claim.number}. {claim.title.replace('`', '')}: {finding.verdict.value}</summary>",
         "",
-        f"{'We claim' if claim.ours else 'The paper claims'}: {claim.claimed(published)}",
+        f"{'We claim' if claim.ours else 'The paper claims'}: {claim.claimed}",
         "",
-        f"Rule: {_flowing(claim.rule)}",
+        f"Rule: {claim.rule}",
         *_found(finding),
     ]
     if real.comparisons:
@@ -150,11 +127,3 @@ def _parameters(finding: Finding) -> list[int]:
 
 def _millions(parameters: int) -> str:
     return f"{parameters / 1e9:.3g} B" if parameters >= 1e9 else f"{parameters / 1e6:.3g} M"
-
-
-def _commands(finding: Finding) -> list[str]:
-    return list(dict.fromkeys([*finding.commands, *sorted({run.command for run in finding.runs})]))
-
-
-def _flowing(text: str) -> str:
-    return " ".join(text.split())

@@ -11,7 +11,7 @@ from types import ModuleType
 
 COMMANDS = (
     *("evaluate", "ifeval", "spec-bench", "agree", "bench", "columns", "sweep"),
-    *("calibrate", "card", "measured", "report", "claims", "reproduce"),
+    *("calibrate", "card", "measured", "claims", "reproduce"),
 )
 
 

@@ -6,8 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from analysis.claims import judge, read_evidence, to_json, to_markdown
-from analysis.commands.shared import add_json_option, print_json
+from analysis.claims import judge, read_evidence, to_markdown
 from analysis.runs import read_runs
 from analysis.studies import RUNS
 from analysis.text_table import aligned
@@ -20,7 +19,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--runs", default=RUNS, metavar="DIR", help=f"the run store (default: {RUNS})")
     add("--out", default=PAGE, metavar="FILE", help=f"the page to write (default: {PAGE})")
-    add_json_option(parser)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -29,12 +27,10 @@ def run(options: argparse.Namespace) -> None:
     if not folder.is_dir():
         raise ValueError(f"there is no folder {folder}")
     store = read_runs(folder)
-    evidence = read_evidence(store, folder)
-    found = judge(evidence)
-    real = judge(read_evidence(store, folder, real=True))
+    found, real = (judge(read_evidence(store, folder, real=which)) for which in (False, True))
     try:
         page.parent.mkdir(parents=True, exist_ok=True)
-        page.write_text(to_markdown(found, evidence.published, folder, store.problems, real), encoding="utf-8")
+        page.write_text(to_markdown(found, folder, store.problems, real), encoding="utf-8")
     except OSError as error:
         raise ValueError(f"{page} cannot be written: {error.strerror}") from error
     for problem in store.problems:
@@ -45,10 +41,3 @@ def run(options: argparse.Namespace) -> None:
         for claim, finding in found.items()
     ]
     sys.stdout.write(f"{aligned(lines)}\n\n{len(store.entries)} runs, {page}\n")
-    print_json(
-        options,
-        claims=to_json(found, evidence.published),
-        real=to_json(real, evidence.published),
-        runs=len(store.entries),
-        left_out=list(store.problems),
-    )

@@ -8,11 +8,10 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from analysis.figures.curves import AXES, Axes, drawable, drawable_by
-from analysis.figures.frontiers import height
+from analysis.figures.frontier import AXES, drawable
 from analysis.figures.points import LOSS, PER_FORWARD, SAME_TEXT
-from analysis.figures.style import BLUE, GUIDE, NEUTRAL, WIDTH, Look, bar_marker, empty, finish
-from analysis.figures.words import PUBLISHED, folded, joined, threshold_words
+from analysis.figures.style import BLUE, GUIDE, NEUTRAL, WIDTH, empty, finish
+from analysis.figures.words import folded, joined, threshold_words
 from analysis.stats.intervals import CONFIDENCE
 from analysis.stats.operating_points import holm
 from analysis.stats.pairs import PairedDifference
@@ -31,28 +30,27 @@ def judged(table: pd.DataFrame, *, points: float, against: str = PER_FORWARD) ->
 
     `sure` is true of AR and exact decoders that wrote AR's text in every answer: they lose nothing. Of the others
     `p_value` is for "it loses `points` or more", by the score test of `PairedDifference`, with Holm's correction over
-    the `tried` ones of a batch size; `loss_at_most` is the upper limit of the loss at the level of that test. Where
+    the `tried` ones; `loss_at_most` is the upper limit of the loss at the level of that test. Where
     nobody judged the answers only AR's text is known to lose nothing. In tokens per forward, settings with a draft
     model are left out: its passes are not counted.
 
     Raises:
         ValueError: the points are not between 0 and 100, or nothing of this name can be drawn against.
     """
-    by = drawable_by(against)
-    known = (table["source"] != PUBLISHED) & (table[LOSS].notna() | table[SAME_TEXT].notna())
+    known = table[LOSS].notna() | table[SAME_TEXT].notna()
     if against == PER_FORWARD:
         known &= ~table["decoder"].isin([decoder.name for decoder in decoders.drafted()])
-    found = drawable(table[known], Axes(x=against, y=height(table[known])), by)
+    found = drawable(table[known], against)
     scored = found[LOSS].notna()
     sure = (found[SAME_TEXT] == 1) & (found["decoder"].isin(_SAME) | ~scored)
     found = found.assign(sure=sure, qualifies=sure, p_value=np.nan, loss_at_most=np.nan, tried=0)
-    for _, rows in found[scored & ~sure].groupby(by or (lambda _: 0)):
-        differences = [PairedDifference.of(row) for row in rows.to_dict("records")]
+    rows = found[scored & ~sure]
+    differences = [PairedDifference.of(row) for row in rows.to_dict("records")]
+    if differences:
         corrected, levels = holm([difference.loss_p_value(points) for difference in differences], 1 - CONFIDENCE)
         most = [each.loss_at_most(1 - level) for each, level in zip(differences, levels, strict=True)]
-        found.loc[rows.index, ["p_value", "loss_at_most", "tried"]] = np.column_stack(
-            [corrected, most, [len(rows)] * len(rows)]
-        )
+        told = np.column_stack([corrected, most, [len(rows)] * len(rows)])
+        found.loc[rows.index, ["p_value", "loss_at_most", "tried"]] = told
         found.loc[rows.index, "qualifies"] = np.asarray(corrected) <= 1 - CONFIDENCE
     return found
 
@@ -63,16 +61,19 @@ def equal_accuracy_points(table: pd.DataFrame, *, points: float = POINTS, agains
     Raises:
         ValueError: as of `judged`.
     """
-    by = drawable_by(against)
     found = judged(table, points=points, against=against)
     found = found.sort_values(["qualifies", against, "id"], ascending=[False, False, True])
-    best = found.drop_duplicates(["series", *by])
-    order = best[against].where(best["qualifies"], 0).groupby(best["series"]).transform("max")
-    return best.assign(order=order).sort_values(["order", "series", *by]).drop(columns="order").reset_index(drop=True)
+    best = found.drop_duplicates("series")
+    return (
+        best.assign(order=best[against].where(best["qualifies"], 0))
+        .sort_values(["order", "series"])
+        .drop(columns="order")
+        .reset_index(drop=True)
+    )
 
 
 def equal_accuracy(table: pd.DataFrame, *, points: float = POINTS, against: str = PER_FORWARD) -> go.Figure:
-    """A bar for each series; against seconds one for each batch size.
+    """A bar for each series, the fastest at the top.
 
     Raises:
         ValueError: as for `equal_accuracy_points`.
@@ -81,22 +82,18 @@ def equal_accuracy(table: pd.DataFrame, *, points: float = POINTS, against: str 
     if bars.empty:
         needed = "runs and an AR baseline on the same problems" + (", timed" if against != PER_FORWARD else "")
         return empty(f"Nothing to draw: this figure needs {needed}.", NAME)
-    failed = [name for name, rows in bars.groupby("series", sort=False) if not rows["qualifies"].any()]
-    if len(failed) == bars["series"].nunique():
+    failed = int((~bars["qualifies"]).sum())
+    bars = bars[bars["qualifies"]]
+    if bars.empty:
         return empty(f"No setting of the selection surely loses less than {points:g} points.", NAME)
-    bars = bars[~bars["series"].isin(failed)]
-    figure = go.Figure()
-    by = drawable_by(against)
-    groups = list(bars.groupby(by, sort=True)) if by else [((0,), bars)]
-    for index, ((size, *_), rows) in enumerate(groups):
-        figure.add_trace(_bars(f"batch size {int(size)}" if by else "", rows, against, points, Look.number(index)))
+    figure = go.Figure(_bars(bars, against, points))
     figure.add_vline(x=1, **GUIDE)
-    labels = [folded(name, _LABEL_WIDTH) for name in dict.fromkeys(bars["series"])]
+    labels = [folded(name, _LABEL_WIDTH) for name in bars["series"]]
     figure.update_yaxes(categoryorder="array", categoryarray=labels, ticks="", showgrid=False, tickfont={"size": 12})
     figure.update_xaxes(title_text=AXES[against], rangemode="tozero")
-    figure.update_layout(barmode="group", bargap=0.25, bargroupgap=0.06, showlegend=bool(by))
+    figure.update_layout(bargap=0.25, showlegend=False)
     if failed:
-        words = f"not shown: {len(failed)} more without a setting that surely loses less than {points:g} points"
+        words = f"not shown: {failed} more without a setting that surely loses less than {points:g} points"
         figure.add_annotation(
             text="<br>".join(wrap(words, WIDTH)),
             xref="paper",
@@ -109,33 +106,29 @@ def equal_accuracy(table: pd.DataFrame, *, points: float = POINTS, against: str 
             showarrow=False,
             font={"size": 11, "color": NEUTRAL},
         )
-    height = sum(max(_BAR * len(groups), _LINE * (label.count("<br>") + 1)) + _GAP for label in labels)
+    height = sum(max(_BAR, _LINE * (label.count("<br>") + 1)) + _GAP for label in labels)
     return finish(figure, f"{NAME} {against}", plot_height=height)
 
 
-def _bars(name: str, rows: pd.DataFrame, against: str, points: float, look: Look) -> go.Bar:
-    unit = "" if against == PER_FORWARD else "×" if against == "speedup" else " tok/s"
+def _bars(rows: pd.DataFrame, against: str, points: float) -> go.Bar:
+    unit = "" if against == PER_FORWARD else " tok/s"
     records = rows.to_dict("records")
-    values = [row[against] if row["qualifies"] else 0 for row in records]
     # A short bar has no room for its words on a narrow page; beside it they begin behind the end of the interval.
-    roomy = [value > max(values) / 2 for value in values]
-    words = [
-        joined(f"{row[against]:.2f}{unit}", threshold_words(row)) if row["qualifies"] else "none" for row in records
-    ]
+    roomy = [row[against] > rows[against].max() / 2 for row in records]
+    words = [joined(f"{row[against]:.2f}{unit}", threshold_words(row)) for row in records]
     return go.Bar(
-        name=name,
         orientation="h",
         y=[folded(series, _LABEL_WIDTH) for series in rows["series"]],
-        x=values,
+        x=rows[against].tolist(),
         error_x={
             "type": "data",
-            "array": [row[f"{against}_high"] - row[against] if row["qualifies"] else 0 for row in records],
-            "arrayminus": [row[against] - row[f"{against}_low"] if row["qualifies"] else 0 for row in records],
+            "array": (rows[f"{against}_high"] - rows[against]).tolist(),
+            "arrayminus": (rows[against] - rows[f"{against}_low"]).tolist(),
             "color": NEUTRAL,
             "thickness": 1.5,
             "width": 3,
         },
-        marker=bar_marker(look),
+        marker={"color": BLUE},
         text=[word if within else f"{_GAP_BEFORE}{word}" for word, within in zip(words, roomy, strict=True)],
         textposition=["inside" if within else "outside" for within in roomy],
         insidetextanchor="start",
@@ -143,7 +136,7 @@ def _bars(name: str, rows: pd.DataFrame, against: str, points: float, look: Look
         textangle=0,
         cliponaxis=False,
         textfont={"size": 11},
-        insidetextfont={"color": "#ffffff" if look.colour == BLUE else "#000000"},
+        insidetextfont={"color": "#ffffff"},
         customdata=rows["id"].tolist(),
         hovertext=[f"{row['hover']}<br>{_tried(row, points)}" for row in records],
         hoverinfo="text",

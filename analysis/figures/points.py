@@ -33,12 +33,11 @@ _ALIKE = ("seed", "settings.max_new_tokens")
 
 def measure(
     runs: RunStore,
-    published: pd.DataFrame | None = None,
     *,
     families: Sequence[str] = (POOLED,),
     progress: Callable[[int], object] = lambda _: None,
 ) -> pd.DataFrame:
-    """The table of `runs`, and below it `published`, with the columns that figures need.
+    """The table of `runs` with the columns that figures need.
 
     For each of MEASURES X the columns X, X_low and X_high, NaN where a run has none: shares for accuracies, points for
     `points`, run − AR baseline on the same problems, and for the loss, their negative, with `gained` and `lost` as in
@@ -62,11 +61,7 @@ def measure(
     columns = list(
         dict.fromkeys([*table.columns, "task", "timed_n", "baseline", "ar_run", "gained", "lost", *intervals])
     )
-    frames = [pd.DataFrame(measured, columns=columns)]
-    if published is not None:
-        frames.append(published.assign(task=published["tasks"].map(", ".join)))
-    filled = [frame for frame in frames if len(frame)] or frames[:1]
-    return named(pd.concat(filled, ignore_index=True).reindex(columns=columns), baselines.usual())
+    return named(pd.DataFrame(measured, columns=columns), baselines.usual())
 
 
 def _measured(runs: RunStore, row: dict[str, Any], task: str, baselines: _Baselines) -> dict[str, Any]:

@@ -19,18 +19,16 @@ COLOURS = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, OLIVE, PLUM)
 """Okabe and Ito's, without yellow and black, which vanish on one of the grounds, and two of Tol's."""
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "triangle-down", "pentagon")
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
-PATTERNS = ("", "/", "x", ".", "-", "+", "|")
-"""Their numbers have no common divisor but 1, colours and patterns included: series that share one differ in others."""
+"""Their numbers have no common divisor but 1, colours included: series that share one differ in others."""
 
 NEUTRAL = "#79736c"
 """Legible on both grounds (4.5:1 on white): what belongs to no series."""
 GUIDE = {"line": {"color": NEUTRAL, "width": 1.5, "dash": "dash"}, "layer": "below"}
-"""A line behind the marks, to compare them with: its layer "between" breaks figures with several panels."""
+"""A line behind the marks, to compare them with."""
 PLOT_HEIGHT = 360
-PANEL_HEIGHT = 250
-TITLE_HEIGHT = 34
+_TITLE_HEIGHT = 34
 _SENTENCE_HEIGHT = 60
-"""Pixels: a figure with one panel, each row of panels, and what stands between two rows."""
+"""Pixels."""
 WIDTH = 44
 """Characters of a line that fit on a telephone."""
 _NO_TITLE, _LEGEND_LINE, _IN_A_LINE, _AXIS = 14, 22, 4, 64
@@ -44,7 +42,6 @@ class Look:
     colour: str
     symbol: str
     dash: str
-    pattern: str = ""
 
     @classmethod
     def number(cls, index: int) -> Look:
@@ -55,7 +52,6 @@ class Look:
             COLOURS[index % len(COLOURS)],
             SYMBOLS[index % len(SYMBOLS)],
             DASHES[index % len(DASHES)],
-            PATTERNS[index % len(PATTERNS)],
         )
 
 
@@ -63,24 +59,16 @@ BASELINE = Look(NEUTRAL, "x", "dash")
 BASELINE_RANK = -1
 
 
-def drawn(
-    look: Look, hover: Sequence[str], ids: Sequence[str] | None = None, *, size: int = 8, **line: Any
-) -> dict[str, Any]:
-    """A series for `go.Scatter`: its line, which `line` changes, its marks with their runs, and the text over them."""
+def drawn(look: Look, hover: Sequence[str], ids: Sequence[str] | None = None, *, size: int = 8) -> dict[str, Any]:
+    """A series for `go.Scatter`: its line, its marks with their runs, and the text over them."""
     return {
         "mode": "lines+markers",
-        "line": {"color": look.colour, "width": 2, "dash": look.dash, **line},
+        "line": {"color": look.colour, "width": 2, "dash": look.dash},
         "marker": {"color": look.colour, "size": size, "symbol": look.symbol},
         "customdata": ids,
         "hovertext": hover,
         "hoverinfo": "text",
     }
-
-
-def bar_marker(look: Look) -> dict[str, Any]:
-    """Bars in the colour of `look`, with its pattern in white on it."""
-    pattern = {"shape": look.pattern, "size": 6, "solidity": 0.25, "fillmode": "overlay", "fgcolor": "#ffffff"}
-    return {"color": look.colour, "pattern": pattern | {"fgopacity": 0.4}, "line": {"width": 0}}
 
 
 def plain(text: object) -> str:
@@ -127,11 +115,6 @@ def template(*, dark: bool) -> go.layout.Template:
     )
 
 
-def rows_height(rows: int) -> int:
-    """The height of so many rows of panels, with their titles."""
-    return PLOT_HEIGHT if rows == 1 else rows * PANEL_HEIGHT + (rows - 1) * TITLE_HEIGHT
-
-
 def finish(figure: go.Figure, name: str, *, plot_height: int = PLOT_HEIGHT) -> go.Figure:
     """Give `figure` the light template, its size, and a legend below.
 
@@ -143,9 +126,9 @@ def finish(figure: go.Figure, name: str, *, plot_height: int = PLOT_HEIGHT) -> g
     lines = sum(1 + (name or "").count("<br>") for name in named)
     return figure.update_layout(
         template=template(dark=False),
-        height=plot_height + _AXIS + TITLE_HEIGHT + _LEGEND_LINE * -(-lines // _IN_A_LINE),
+        height=plot_height + _AXIS + _TITLE_HEIGHT + _LEGEND_LINE * -(-lines // _IN_A_LINE),
         meta={"plot_height": plot_height},
-        margin={"l": 8, "r": 12, "t": TITLE_HEIGHT if figure.layout.annotations else _NO_TITLE, "b": 8},
+        margin={"l": 8, "r": 12, "t": _TITLE_HEIGHT if figure.layout.annotations else _NO_TITLE, "b": 8},
         hovermode="closest",
         uirevision=name,
         legend={

@@ -19,8 +19,6 @@ from mars import decoders
 from mars.config import DEFAULTS, SETTINGS
 
 Row = Mapping[str, Any]
-PUBLISHED = "published"
-SOURCE = "arXiv 2604.07023"
 
 MEASURES = {
     "accuracy": ("accuracy", 100.0, ".1f", " %"),
@@ -73,8 +71,6 @@ def task_words(task: object) -> str:
 
 def series_words(row: Row) -> str:
     """The name of the series of this run: the settings that all its points share, but for the threshold."""
-    if row["source"] == PUBLISHED:
-        return f"published ({SOURCE}) · {model_words(row)}"
     return f"{model_words(row)} · {decoder_words(row)}"
 
 
@@ -89,8 +85,7 @@ def threshold_words(row: Row) -> str:
     if not heeds_threshold(row):
         return ""
     threshold = row.get("settings.threshold")
-    # Results published as τ = 1 were run without a threshold: a probability can round to 1 and pass.
-    if threshold is None or missing(threshold) or (row.get("source") == PUBLISHED and threshold >= 1):
+    if threshold is None or missing(threshold):
         return "one-token mode"
     return f"τ {threshold:g}"
 
@@ -110,7 +105,6 @@ def heeds_threshold(row: Row) -> bool:
 
 def hover(row: Row, *first: str) -> str:
     """The text of a mark, as Plotly's HTML: its name, model, setting, further lines, measured values, and machine."""
-    published = row["source"] == PUBLISHED
     info = decoders.TABLE.get(row["decoder"])
     setting = joined(decoder_words(row), threshold_words(row))
     title = joined(info.title if info else str(row["decoder"]), threshold_words(row))
@@ -124,9 +118,7 @@ def hover(row: Row, *first: str) -> str:
         _text(row.get("dtype")),
         _text(row.get("device")),
     )
-    origin = f"published, {SOURCE}" if published else "measured"
-    other = "another model, another task" if published else None
-    where = [machine, _text(row.get("hardware")), joined(_text(row.get("date"), 10), origin), other]
+    where = [machine, _text(row.get("hardware")), joined(_text(row.get("date"), 10), "measured")]
     head = [f"<b>{plain(title)}</b>", plain(cut(model_words(row))), folded(setting)]
     return "<br>".join([*head, *first, *_measured(row), *(plain(line) for line in (problems, *where) if line)])
 
@@ -211,11 +203,9 @@ def named(table: pd.DataFrame, baseline: str | None) -> pd.DataFrame:
     records = found.to_dict("records")
     found["series"] = pd.Series(_series(records), dtype=object, index=found.index)
     found["hover"] = pd.Series([hover(row) for row in records], dtype=object, index=found.index)
-    theirs = found["source"] == PUBLISHED
-    decided = found["settings.threshold"].astype(float).where([heeds_threshold(row) for row in records])
-    found["threshold"] = decided.mask(theirs & (decided >= 1))  # published as τ = 1, run without a threshold
-    ranks = found["series"].map(_ranks(found[~theirs]) | _ranks(found[theirs]))
-    is_baseline = (found["model.fingerprint"] == baseline) & (found["decoder"] == decoders.BASELINE) & ~theirs
+    found["threshold"] = found["settings.threshold"].astype(float).where([heeds_threshold(row) for row in records])
+    ranks = found["series"].map(_ranks(found))
+    is_baseline = (found["model.fingerprint"] == baseline) & (found["decoder"] == decoders.BASELINE)
     return found.assign(rank=ranks.mask(is_baseline, BASELINE_RANK).astype(int))
 
 
@@ -241,34 +231,27 @@ def _series(records: Sequence[Row]) -> list[str]:
             f"{name} · {row[column]}" if len(values[name]) > 1 and not missing(row[column]) else name
             for name, row in zip(names, records, strict=True)
         ]
-    counts = Counter(row["tasks"] for row in records if row["source"] != PUBLISHED)
+    counts = Counter(row["tasks"] for row in records)
     usual = counts.most_common(1)[0][0] if counts else ()
     return [name + _unusual_tasks(row, usual) for name, row in zip(names, records, strict=True)]
 
 
 def _unusual_tasks(row: Row, usual: tuple[str, ...]) -> str:
-    """The tasks of a run in words, if they are not those of most runs or if the run is published."""
+    """The tasks of a run in words, if they are not those of most runs."""
     tasks = row["tasks"]
-    if row["source"] == PUBLISHED:
-        return " · mean" if len(tasks) > 1 else "".join(f" · {task}" for task in tasks)
     if tasks == usual:
         return ""
     return f" · {', '.join(tasks)}" if len(tasks) < 3 else f" · {len(tasks)} tasks: {tasks[0]}, …"
 
 
 def _models(table: pd.DataFrame) -> list[str]:
-    """The name of each row's model; if several models share it, with its number of conversations or its fingerprint.
-
-    Published models have no fingerprints: their block size tells those of one name apart.
-    """
+    """The name of each row's model; if several models share it, with its number of conversations or its fingerprint."""
     weights = table.groupby("model.name")["model.fingerprint"].nunique()
     seen = table.groupby("model.name")["model.examples"].nunique()
     names = []
-    columns = ["model.name", "model.examples", "model.fingerprint", "source", "model.block_size"]
-    for name, examples, fingerprint, source, block_size in table[columns].itertuples(index=False):
-        if source == PUBLISHED:
-            names.append(str(name) if missing(block_size) else f"{name}, B = {int(block_size)}")
-        elif weights[name] < 2:
+    columns = ["model.name", "model.examples", "model.fingerprint"]
+    for name, examples, fingerprint in table[columns].itertuples(index=False):
+        if weights[name] < 2:
             names.append(str(name))
         elif seen[name] == weights[name] and not missing(examples):
             names.append(f"{name} ({examples / 1000:.3g}k)")

@@ -17,10 +17,9 @@ import pyarrow.parquet as pq
 from filelock import FileLock
 
 from analysis.runs.schema import SCHEMA, check_entry
-from analysis.runs.tables import ALL, OPTIONAL, PROPOSALS, RUN, check_proposals, check_rows, frame_of
+from analysis.runs.tables import ALL, OPTIONAL, RUN, check_rows, frame_of
 
 _ENTRIES = b"runs"
-_PROPOSALS_END = ".proposals.parquet"
 _LOCK = ".lock"
 """Held by the one process that writes to a store."""
 _WHOLE = 2**28
@@ -33,8 +32,8 @@ def study_of(entry: Mapping[str, Any]) -> str:
 
 
 def study_files(folder: Path) -> list[Path]:
-    """The files of the studies in a folder."""
-    return sorted(path for path in folder.glob("*.parquet") if not path.name.endswith(_PROPOSALS_END))
+    """The files of the studies in a folder; older stores had mask proposals beside them."""
+    return sorted(path for path in folder.glob("*.parquet") if not path.name.endswith(".proposals.parquet"))
 
 
 def read_entries(path: Path) -> list[Any]:
@@ -61,24 +60,15 @@ def read_rows(path: Path) -> dict[str, pd.DataFrame]:
     Raises:
         ValueError: the file is damaged, or a column is missing or of another type.
     """
-    return _by_run(path, ALL)
+    try:
+        frame = frame_of(_read(path), pa.schema([RUN, *ALL]))
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+    parts = frame.groupby(RUN.name, sort=False)
+    return {str(run): part.drop(columns=RUN.name).reset_index(drop=True) for run, part in parts}
 
 
-def read_proposals(path: Path) -> dict[str, pd.DataFrame]:
-    """The mask proposals that belong to the file of a study, by the id of their run; most studies have none."""
-    kept = _proposals_path(path)
-    return _by_run(kept, PROPOSALS) if kept.is_file() else {}
-
-
-def has_proposals(path: Path) -> set[str]:
-    """The runs of a study whose mask proposals were kept."""
-    kept = _proposals_path(path)
-    return set(_read(kept, [RUN.name]).column(RUN.name).unique().to_pylist()) if kept.is_file() else set()
-
-
-def write_run(
-    folder: Path, entry: Mapping[str, Any], rows: pd.DataFrame, proposals: pd.DataFrame | None = None
-) -> None:
+def write_run(folder: Path, entry: Mapping[str, Any], rows: pd.DataFrame) -> None:
     """Add a run, or replace the one with its id; rows may come in any order, whole numbers in any width.
 
     Raises:
@@ -87,84 +77,41 @@ def write_run(
     check_entry(entry, "entry.")
     own = pa.schema([column for column in ALL if column.name in rows or column.name not in OPTIONAL])
     table = _table(rows, own, entry["id"])
-    checked = check_rows(frame_of(table, table.schema), entry)
-    kept = None if proposals is None else _table(proposals, PROPOSALS, entry["id"])
-    if kept is not None:
-        check_proposals(frame_of(kept, PROPOSALS), checked)
+    check_rows(frame_of(table, table.schema), entry)
     folder.mkdir(parents=True, exist_ok=True)
     with FileLock(folder / _LOCK):
         home = folder / f"{study_of(entry)}.parquet"
         before = {path: read_entries(path) for path in study_files(folder)}
         others = _without(before.get(home, []), {entry["id"]})
-        _write_study(home, [*others, dict(entry)], table, kept)
+        _write_study(home, [*others, dict(entry)], table)
         for path, entries in before.items():
             if path != home and len(left := _without(entries, {entry["id"]})) < len(entries):
                 _write_study(path, left)
-
-
-def remove_runs(folder: Path, unwanted: Callable[[Mapping[str, Any]], bool]) -> int:
-    """Remove runs with their rows; returns how many.
-
-    Raises:
-        ValueError: a study cannot be read.
-    """
-    if not folder.is_dir():
-        return 0
-    count = 0
-    with FileLock(folder / _LOCK):
-        for path in study_files(folder):
-            entries = read_entries(path)
-            gone = {run["id"] for run in entries if isinstance(run, dict) and unwanted(run)}
-            if gone:
-                _write_study(path, _without(entries, gone))
-                count += len(gone)
-    return count
 
 
 def _without(entries: Sequence[Any], ids: set[str]) -> list[Any]:
     return [run for run in entries if not (isinstance(run, dict) and run.get("id") in ids)]
 
 
-def _write_study(path: Path, entries: list[Any], more: pa.Table | None = None, kept: pa.Table | None = None) -> None:
+def _write_study(path: Path, entries: list[Any], more: pa.Table | None = None) -> None:
     """The file of a study with the rows that it has of these runs, and with more; without runs the file goes."""
+    if not entries:
+        path.unlink(missing_ok=True)
+        return
     new = set(more.column(RUN.name).unique().to_pylist()) if more is not None else set()
     stay = {run["id"] for run in entries if isinstance(run, dict)} - new
     ordered = sorted(entries, key=lambda run: str(run.get("id")) if isinstance(run, dict) else "")
-    tables = {path: (ALL, more), _proposals_path(path): (PROPOSALS, kept)}
-    for place, (schema, added) in reversed(tables.items()):  # the entries last: they say what is there
-        parts = [_read(place)] if place.is_file() else []
-        parts = [part.filter(pc.is_in(part.column(RUN.name), pa.array(sorted(stay), pa.string()))) for part in parts]
-        whole = pa.concat_tables(
-            [*parts, *([] if added is None else [added])] or [_empty(schema)], promote_options="default"
-        )
-        if not whole.num_rows:
-            place.unlink(missing_ok=True)
-            continue
-        whole = whole.sort_by([(name, "ascending") for name in (RUN.name, "task", "number")])
-        listed = json.dumps({"schema": SCHEMA, "runs": ordered}, ensure_ascii=False)
-        _write_parquet(place, whole.replace_schema_metadata(None), {_ENTRIES: listed} if place == path else {})
+    parts = [_read(path)] if path.is_file() else []
+    parts = [part.filter(pc.is_in(part.column(RUN.name), pa.array(sorted(stay), pa.string()))) for part in parts]
+    whole = pa.concat_tables([*parts, *([] if more is None else [more])], promote_options="default")
+    whole = whole.sort_by([(name, "ascending") for name in (RUN.name, "task", "number")])
+    listed = json.dumps({"schema": SCHEMA, "runs": ordered}, ensure_ascii=False)
+    _write_parquet(path, whole.replace_schema_metadata(None), {_ENTRIES: listed})
 
 
-def _proposals_path(path: Path) -> Path:
-    return path.with_name(f"{path.stem}{_PROPOSALS_END}")
-
-
-def _empty(schema: pa.Schema) -> pa.Table:
-    return pa.schema([RUN, *schema]).empty_table()
-
-
-def _by_run(path: Path, schema: pa.Schema) -> dict[str, pd.DataFrame]:
+def _read(path: Path) -> pa.Table:
     try:
-        frame = frame_of(_read(path), pa.schema([RUN, *schema]))
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
-    parts = frame.groupby(RUN.name, sort=False)
-    return {str(run): part.drop(columns=RUN.name).reset_index(drop=True) for run, part in parts}
-
-
-def _read(path: Path, names: list[str] | None = None) -> pa.Table:
-    try:
-        return pq.ParquetFile(path).read(names, use_threads=False)  # small, and cores may be busy
+        return pq.ParquetFile(path).read(use_threads=False)  # small, and cores may be busy
     except (OSError, pa.ArrowException) as error:
         raise ValueError(f"the file is damaged or no Parquet: {error}") from error
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.runs.files import has_proposals, read_entries, read_proposals, read_rows, study_files
+from analysis.runs.files import read_entries, read_rows, study_files
 from analysis.runs.schema import (
     DEFAULT_SETTINGS,
     MODEL_FIELDS,
@@ -21,12 +21,9 @@ from analysis.runs.schema import (
     is_id,
     is_judged,
 )
-from analysis.runs.tables import check_proposals, check_rows
+from analysis.runs.tables import check_rows
 
-_AGGREGATES = (
-    *("n", "correct", "accuracy", "tokens", "passes", "seconds", "tokens_per_forward", "tokens_per_second"),
-    "source",
-)
+_AGGREGATES = (*("n", "correct", "accuracy", "tokens", "passes", "seconds", "tokens_per_forward", "tokens_per_second"),)
 _NESTED = {"model": MODEL_FIELDS, "draft": MODEL_FIELDS, "settings": tuple(DEFAULT_SETTINGS)}
 
 
@@ -34,13 +31,12 @@ _NESTED = {"model": MODEL_FIELDS, "draft": MODEL_FIELDS, "settings": tuple(DEFAU
 class RunStore:
     """The valid runs, in the order of their ids; `problems` has a sentence for each run that is not valid.
 
-    `frames` and `kept` hold the rows and the mask proposals by id; use `rows` and `proposals`.
+    `frames` holds the rows by id; use `rows`.
     """
 
     entries: Sequence[dict[str, Any]] = ()
     problems: Sequence[str] = ()
     frames: Mapping[str, pd.DataFrame] = field(default_factory=dict)
-    kept: Mapping[str, pd.DataFrame] = field(default_factory=dict)
 
     def rows(self, run: str) -> pd.DataFrame:
         """The rows of the run with this id, one a problem.
@@ -51,15 +47,6 @@ class RunStore:
         if run not in self.frames:
             raise ValueError(f"there is no run {run!r}: the store has {len(self.entries)} runs")
         return self.frames[run].copy(deep=False)
-
-    def proposals(self, run: str) -> pd.DataFrame | None:
-        """The mask proposals of the run with this id; None where none were kept.
-
-        Raises:
-            ValueError: there is no such run.
-        """
-        self.rows(run)
-        return self.kept[run].copy(deep=False) if run in self.kept else None
 
     def table(self) -> pd.DataFrame:
         """One row per run: setting and provenance, nested fields with dots, and the sums over its rows.
@@ -112,24 +99,21 @@ def read_runs(folder: Path) -> RunStore:
             problems.append(str(error))
     ids = (entry.get("id") for _, _, entry in listed if isinstance(entry, dict))
     times = Counter(run for run in ids if is_id(run))
-    rows, proposals = cache(read_rows), cache(read_proposals)
+    rows = cache(read_rows)
     entries: list[dict[str, Any]] = []
     frames: dict[str, pd.DataFrame] = {}
-    kept: dict[str, pd.DataFrame] = {}
     for path, number, entry in listed:
         try:
             _check_listed(entry, f"{path}: runs[{number}]", times)
             run = entry["id"]
             frame = _rows_of(path, entry, rows)
-            if run in proposals(path):
-                kept[run] = _checked(path, run, lambda: check_proposals(proposals(path)[run], frame))  # noqa: B023
         except ValueError as error:
             problems.append(str(error))
             continue
         entries.append(entry)
         frames[run] = frame
     problems = list(dict.fromkeys(problems))  # a damaged study is one, however many runs it has
-    return RunStore(entries=sorted(entries, key=lambda entry: entry["id"]), problems=problems, frames=frames, kept=kept)
+    return RunStore(entries=sorted(entries, key=lambda entry: entry["id"]), problems=problems, frames=frames)
 
 
 def open_runs(folder: Path) -> RunStore:
@@ -139,12 +123,10 @@ def open_runs(folder: Path) -> RunStore:
         ValueError: a study is damaged; or, on first use, the rows of a run are.
     """
     found = {entry["id"]: (path, entry) for path in study_files(folder) for entry in read_entries(path)}
-    kept = {run: found[run] for path in study_files(folder) for run in has_proposals(path) if run in found}
-    rows, proposals = cache(read_rows), cache(read_proposals)
+    rows = cache(read_rows)
     return RunStore(
         entries=[found[run][1] for run in sorted(found)],
         frames=_OnDemand(found, lambda path, entry: _rows_of(path, entry, rows)),
-        kept=_OnDemand(kept, lambda path, entry: proposals(path)[entry["id"]]),
     )
 
 
@@ -183,14 +165,10 @@ def _rows_of(path: Path, entry: Mapping[str, Any], rows: Callable[[Path], Mappin
     found = rows(path)
     if entry["id"] not in found:
         raise ValueError(f"{path}: run {entry['id']} has no rows")
-    return _checked(path, entry["id"], lambda: check_rows(found[entry["id"]], entry))
-
-
-def _checked(path: Path, run: str, check: Callable[[], pd.DataFrame]) -> pd.DataFrame:
     try:
-        return check()
+        return check_rows(found[entry["id"]], entry)
     except ValueError as error:
-        raise ValueError(f"{path}: run {run}: {error}") from error
+        raise ValueError(f"{path}: run {entry['id']}: {error}") from error
 
 
 def _aggregates(rows: pd.DataFrame, *, judged: bool) -> dict[str, Any]:
@@ -205,5 +183,4 @@ def _aggregates(rows: pd.DataFrame, *, judged: bool) -> dict[str, Any]:
         "seconds": seconds,
         "tokens_per_forward": tokens / passes if passes else None,
         "tokens_per_second": tokens / seconds if seconds else None,
-        "source": "measured",
     }

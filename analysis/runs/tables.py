@@ -1,4 +1,4 @@
-"""The columns of a run's rows and of its mask proposals, and what each may hold (docs/runs.md). No torch here."""
+"""The columns of a run's rows, and what each may hold (docs/runs.md). No torch here."""
 
 from __future__ import annotations
 
@@ -30,9 +30,6 @@ AGREEING = pa.field("agreeing", pa.int64())
 """A further column where nobody judged the answers: tokens that one-token mode writes behind the same prefix."""
 OPTIONAL = (TURN.name, AGREEING.name)
 ALL = pa.schema([*ROWS, TURN, AGREEING])
-PROPOSALS = pa.schema(
-    {"task": pa.string(), "number": pa.int64(), "depth": pa.int8(), "score": pa.float32(), "agrees": pa.bool_()}
-)
 
 
 def frame_of(table: pa.Table, schema: pa.Schema) -> pd.DataFrame:
@@ -78,23 +75,6 @@ def check_rows(frame: pd.DataFrame, entry: Mapping[str, Any]) -> pd.DataFrame:
     if len(frame) and (np.concatenate(frame["acceptance_lengths"].to_list()) < 0).any():
         raise ValueError("column acceptance_lengths must hold no number below 0")
     _check_problems(frame, entry)
-    return frame
-
-
-def check_proposals(frame: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
-    """The mask proposals of a run; `rows` are its rows.
-
-    Raises:
-        ValueError: as for the rows, or there are proposals of problems without a row.
-    """
-    _check_numbers(frame["score"])
-    if len(frame) and frame["depth"].min() < 1:
-        raise ValueError(f"column depth must be >= 1, got {frame['depth'].min()}")
-    known = pd.MultiIndex.from_frame(rows[["task", "number"]])
-    stray = ~pd.MultiIndex.from_frame(frame[["task", "number"]]).isin(known)
-    if stray.any():
-        first = frame[stray].iloc[0]
-        raise ValueError(f"column number has {first['task']} {first['number']}, which is not a row of the run")
     return frame
 
 

@@ -2,58 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
 import pandas as pd
 
-from analysis.stats.intervals import Interval
 from analysis.stats.pairs import paired
 from analysis.stats.resampling import check_divisible, sums
 
 _ROUNDING = 1e-12
 State = Literal["frontier", "dominated", "undecided"]
-
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """The standing of a point among others.
-
-    dominated: another point is better beyond both intervals in one measure, and at least as good by value in the
-    others. undecided: another is at least as good by value in all measures and better in one, but not beyond the
-    intervals; or it is better beyond them in one, and behind in another by no more than they allow. frontier: neither.
-    `best_by_value` is the plain Pareto frontier, which ignores the intervals.
-    """
-
-    state: State
-    best_by_value: bool
-
-
-def standings(points: Mapping[str, Sequence[Interval]]) -> dict[str, Standing]:
-    """The standing of each point by name, from its measures; more is better in each.
-
-    Give a value without an interval as an interval of no width. The intervals do not use that runs share problems. Two
-    such runs differ by less than their intervals say, so they are more often left undecided.
-    """
-    return {name: _standing(own, list(points.values())) for name, own in points.items()}
-
-
-def _standing(own: Sequence[Interval], others: Sequence[Sequence[Interval]]) -> Standing:
-    surely = any(_surely_ahead(theirs, own) and _no_worse(theirs, own) for theirs in others)
-    by_value = any(_no_worse(theirs, own) and not _no_worse(own, theirs) for theirs in others)
-    perhaps = any(_surely_ahead(theirs, own) and not _surely_ahead(own, theirs) for theirs in others)
-    state: State = "dominated" if surely else "undecided" if by_value or perhaps else "frontier"
-    return Standing(state, best_by_value=not by_value)
-
-
-def _surely_ahead(ours: Sequence[Interval], theirs: Sequence[Interval]) -> bool:
-    return any(mine.surely_above(other) for mine, other in zip(ours, theirs, strict=True))
-
-
-def _no_worse(ours: Sequence[Interval], theirs: Sequence[Interval]) -> bool:
-    return all(mine.value >= other.value for mine, other in zip(ours, theirs, strict=True))
 
 
 def speed_at_loss(runs: Sequence[pd.DataFrame], baseline: pd.DataFrame, points: float) -> tuple[float, np.ndarray]:

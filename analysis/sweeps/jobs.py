@@ -26,8 +26,8 @@ from mars.schema import prefixing_errors
 class Job:
     """One run: the setting part of its entry with its id, and the data to make it.
 
-    Its questions are cut into chunks. `proposals` keeps the mask proposals. Rows of timed runs say in which turn they
-    were decoded, unless `turns` is false. `origin` are further fields of its entry.
+    Its questions are cut into chunks. Rows of timed runs say in which turn they were decoded, unless `turns` is false.
+    `origin` are further fields of its entry.
     """
 
     setting: Mapping[str, Any]
@@ -35,7 +35,6 @@ class Job:
     key: ModelKey
     questions: QuestionSet
     chunk: int
-    proposals: bool = False
     turns: bool = True
     origin: Mapping[str, Any] = field(default_factory=dict)
 
@@ -54,12 +53,8 @@ class Job:
         return range(chunk * self.chunk, min((chunk + 1) * self.chunk, len(self.questions)))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Chunk:
-    """Rows (docs/runs.md) as objects with the columns' names; `proposals` likewise, None where they are not kept."""
-
-    rows: list[dict[str, Any]]
-    proposals: list[dict[str, Any]] | None
+Chunk = list[dict[str, Any]]
+"""Rows (docs/runs.md) as objects with the columns' names."""
 
 
 def turns_of(plan: SweepPlan) -> list[list[Job]]:
@@ -76,8 +71,6 @@ def turns_of(plan: SweepPlan) -> list[list[Job]]:
             jobs = list(_jobs(group, plan.name, models))
         for job in jobs:
             if job.id in found:
-                kept = found[job.id]
-                found[job.id] = replace(kept, proposals=kept.proposals or job.proposals)
                 continue
             found[job.id] = job
             turn = (job.setting["group"], job.setting["batch_size"]) if group.timed else job.id
@@ -115,7 +108,6 @@ def _jobs(group: Group, plan: str, models: Any) -> Iterator[Job]:
                     key=ModelKey(checkpoint=source, draft=draft, dtype=dtype, device=device.type),
                     questions=questions,
                     chunk=group.chunk,
-                    proposals=group.proposals,
                 )
 
 
@@ -130,7 +122,7 @@ def _settings(
 ) -> Iterator[DecodingSettings]:
     """Every combination of the settings that the decoder takes; lists of other settings are ignored."""
     block_size = model["block_size"] or (draft or {}).get("block_size") or DEFAULT_BLOCK_SIZE
-    lists = {key: getattr(group, key) for key in LISTS if group.takes(decoder, key) and getattr(group, key)}
+    lists = {key: getattr(group, key) for key in LISTS if takes(decoder, key) and getattr(group, key)}
     base = DecodingSettings(block_size=block_size, threshold=None, max_new_tokens=group.max_new_tokens)
     for values in product(*lists.values()):
         changes = {LISTS[key]: value for key, value in zip(lists, values, strict=True)}
@@ -217,27 +209,20 @@ def decode_chunk(checkpoint: Checkpoint, job: Job, places: Sequence[int]) -> Chu
         for place in going:
             said[place].append({"role": "user", "content": asked[place].turns[turn]})
         prompts = [checkpoint.encode_chat(said[place]) for place in going]
-        for number, answer in answers(
-            checkpoint.engine, decoder, job.settings, prompts, batch_size, masks=job.proposals
-        ):
+        for number, answer in answers(checkpoint.engine, decoder, job.settings, prompts, batch_size):
             text = checkpoint.decode(answer.ids)
             found[going[number]].append(replace(answer, text=text))
             if not judged:
                 gaps = gaps_of(checkpoint.engine, prompts[number], answer.ids)
                 agreeing[going[number]] += sum(gap == 0 for gap in gaps)
             said[going[number]].append({"role": "assistant", "content": text.strip()})
-    rows, proposals = [], []
+    rows = []
     for place, question, parts, agreed in zip(places, asked, found, agreeing, strict=True):
         answer = _joined(parts)
-        where = {"task": question.task, "number": question.number}
-        row = {**where, "correct": job.questions.is_right(place, answer.text), **answer.columns()}
+        right = job.questions.is_right(place, answer.text)
+        row = {"task": question.task, "number": question.number, "correct": right, **answer.columns()}
         rows.append(row if judged else {**row, "agreeing": agreed})
-        proposals += [
-            {**where, "depth": depth, "score": score, "agrees": answer.ids[position] == token}
-            for position, depth, score, token in answer.masks
-            if position < len(answer.ids)  # the others are past the end
-        ]
-    return Chunk(rows=rows, proposals=proposals if job.proposals else None)
+    return rows
 
 
 def _joined(turns: Sequence[Answer]) -> Answer:

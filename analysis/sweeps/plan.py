@@ -50,8 +50,7 @@ class Group(Strict):
     """One table of a plan; every combination of its lists is a run.
 
     A threshold None is one-token mode; no block size means that of the checkpoint. `chunk` is the number of problems
-    decoded between two saves; `proposals` keeps the mask proposals. The runs of `timed` groups of the same name take
-    turns.
+    decoded between two saves. The runs of `timed` groups of the same name take turns.
     """
 
     name: Word
@@ -75,7 +74,6 @@ class Group(Strict):
     max_new_tokens: int = _USUAL.max_new_tokens
     chunk: int = 96
     timed: bool = False
-    proposals: bool = False
 
     def __post_init__(self) -> None:
         for decoder in self.decoders:
@@ -85,19 +83,8 @@ class Group(Strict):
         for batch_size in self.batch_sizes:
             if not 1 <= batch_size <= self.chunk:
                 raise ValueError(f"batch sizes must be between 1 and the chunk of {self.chunk}, got {batch_size}")
-        if self.proposals and (set(self.decoders) != {decoders.EXACT} or set(self.layouts) != {"quadratic"}):
-            raise ValueError(
-                f"proposals are kept by {decoders.EXACT} in its quadratic layout, got decoders "
-                f"{', '.join(self.decoders)} and layouts {', '.join(self.layouts)}"
-            )
         if any(decoders.TABLE[decoder].draft for decoder in self.decoders) and not self.drafts:
             raise ValueError(f"drafts must name the draft checkpoints of {', '.join(self.decoders)}, got none")
-
-    def takes(self, decoder: str, key: str) -> bool:
-        """Whether this decoder is run with each value of the list `key`."""
-        if key == "scores" and self.proposals:
-            return True
-        return takes(decoder, key)
 
 
 def takes(decoder: str, key: str) -> bool:
@@ -160,7 +147,7 @@ def _group(table: Mapping[str, Any], defaults: Mapping[str, Any]) -> Group:
     _check_keys(table, [field.name for field in fields(Group)], "a group")
     group: Group = checked(Group, {**defaults, **table})
     for key in (*LISTS, DRAFTS):
-        if key in table and not any(group.takes(decoder, key) for decoder in group.decoders):
+        if key in table and not any(takes(decoder, key) for decoder in group.decoders):
             raise ValueError(f"{key} is not a setting of {', '.join(group.decoders)}")
     return group
 

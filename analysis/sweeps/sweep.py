@@ -16,7 +16,7 @@ from typing import Any
 from tqdm import tqdm
 
 from analysis.benches.bench import rotated, without_collections
-from analysis.runs import RunStore, read_runs
+from analysis.runs import read_runs
 from analysis.sweeps.cluster import Cluster
 from analysis.sweeps.jobs import Chunk, Job, decode_chunk
 from analysis.sweeps.models import Models
@@ -59,8 +59,8 @@ class Sweep:
             raise ValueError(f"group {timed.setting['group']} is timed, and the tasks of a cluster slow one another")
         with self.work.alone():
             store = read_runs(self.work.folder)
-            missing = [[job for job in turn if not _is_in(store, job)] for turn in self.turns]
-            skipped = [job for turn in self.turns for job in turn if _is_in(store, job)]
+            missing = [[job for job in turn if job.id not in store.frames] for turn in self.turns]
+            skipped = [job for turn in self.turns for job in turn if job.id in store.frames]
             for job in skipped:
                 self.work.clear(job)
             self._run(missing)
@@ -120,7 +120,3 @@ class Sweep:
         """The chunks that are not done."""
         done = self.work.done(job)
         return [chunk for chunk in range(job.chunks) if chunk not in done]
-
-
-def _is_in(store: RunStore, job: Job) -> bool:
-    return job.id in store.frames and not (job.proposals and store.proposals(job.id) is None)

@@ -17,7 +17,6 @@ import pandas as pd
 from filelock import FileLock, Timeout
 
 from analysis.runs import write_run
-from analysis.runs.tables import PROPOSALS
 from analysis.sweeps.jobs import Chunk, Job
 
 
@@ -52,7 +51,7 @@ class Work:
 
     def add(self, job: Job, number: int, chunk: Chunk) -> None:
         """Save a finished chunk for good."""
-        line = {"size": job.chunk, "chunk": number, "rows": chunk.rows, "proposals": chunk.proposals}
+        line = {"size": job.chunk, "chunk": number, "rows": chunk}
         with self._file(job).open("ab+") as file:
             file.seek(0)
             file.truncate(file.read().rfind(b"\n") + 1)
@@ -67,11 +66,7 @@ class Work:
         rows = pd.DataFrame([{**row, "turn": line["chunk"]} for line in lines for row in line["rows"]])
         if not (job.setting["timed"] and job.turns):
             rows = rows.drop(columns="turn")
-        proposals = None
-        if job.proposals:
-            found = [proposal for line in lines for proposal in line["proposals"]]
-            proposals = pd.DataFrame(found, columns=PROPOSALS.names)
-        write_run(self.folder, {**job.setting, **provenance, **job.origin}, rows, proposals)
+        write_run(self.folder, {**job.setting, **provenance, **job.origin}, rows)
         self.clear(job)
 
     def clear(self, job: Job) -> None:
@@ -88,6 +83,4 @@ def _parsed(line: bytes, job: Job) -> dict[str, Any] | None:
         found = json.loads(line)
     except ValueError:
         return None
-    if not isinstance(found, dict) or found.get("size") != job.chunk:
-        return None
-    return None if job.proposals and found.get("proposals") is None else found
+    return found if isinstance(found, dict) and found.get("size") == job.chunk else None

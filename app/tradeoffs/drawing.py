@@ -20,7 +20,7 @@ from app.tradeoffs.run_cache import RunCache
 from app.tradeoffs.together import Together
 from app.tradeoffs.view import AXES, PER_FORWARD, View
 
-BY_FAMILY, BARS, FRONTIER = "families", "equal_accuracy", "frontier"
+BARS, FRONTIER = "equal_accuracy", "frontier"
 CHAT = "chat"
 """Of ordinary questions, which nobody judges: a way to look at the pair beside its families."""
 _PICKED = "the answer: within {points:g} points of AR"
@@ -28,7 +28,7 @@ _PICKED = "the answer: within {points:g} points of AR"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """The runs that a view compares: those of one set at one batch size (0 without that choice), in one family or all.
+    """The runs that a view compares: those of one set at one batch size (0 without that choice), on one family or all.
 
     `shown` has a handful of the series, `listed` all. `sets` and `batches` are the choices.
     """
@@ -60,11 +60,6 @@ class Selection:
         budget = {"points": self.view.points} if self.view.figure == BARS else {}
         return {"against": self.view.against, **budget}
 
-    @property
-    def one_answer(self) -> bool:
-        """Whether the figure draws the very runs that were asked for the answer."""
-        return self.view.figure != BY_FAMILY or self.task != POOLED
-
 
 def families(run_cache: RunCache) -> list[str]:
     """The families that runs were measured on together, and chat; empty if there is only one."""
@@ -76,9 +71,7 @@ def families(run_cache: RunCache) -> list[str]:
 
 def tasks_of(run_cache: RunCache, view: View) -> list[str]:
     """The families whose tables this view needs."""
-    if view.task in (every := families(run_cache)):
-        return [POOLED, view.task]
-    return [POOLED, *every] if view.figure == BY_FAMILY else [POOLED]
+    return [POOLED, view.task] if view.task in families(run_cache) else [POOLED]
 
 
 def select(run_cache: RunCache, view: View) -> Selection:
@@ -86,12 +79,8 @@ def select(run_cache: RunCache, view: View) -> Selection:
     tasks, pooled = tasks_of(run_cache, view), run_cache.table()
     sets = run_cache.store().remembered(("sets", view.against), partial(together.sets, pooled, view.against))
     asked = next((each for each in sets if each.name == view.runs), sets[0] if sets else None)
-    several = view.figure == BY_FAMILY
-    of_task = [
-        each
-        for each in sets
-        if len(each.tasks) > several and (view.task in each.tasks or view.task not in families(run_cache))
-    ]
+    task = tasks[-1]
+    of_task = [each for each in sets if task == POOLED or task in each.tasks]
     chosen = asked if asked in of_task or not of_task else of_task[0]
     offered = [each for place, each in enumerate(sets) if place < together.MOST_SETS or each is chosen]
     of_set = pooled[pooled["id"].isin(chosen.ids if chosen else ())]
@@ -99,14 +88,10 @@ def select(run_cache: RunCache, view: View) -> Selection:
     batch = view.batch if view.batch in batches else next(iter(batches), 0)
     if batch:
         of_set = of_set[of_set["batch_size"] == batch]
-    task = view.task if view.task in tasks else POOLED
-    listed = of_set
-    if len(tasks) > 1:
-        of_tasks = pd.concat([run_cache.table(name) for name in tasks[1:]])
-        listed = of_tasks[of_tasks["id"].isin(of_set["id"])].reset_index(drop=True)
-    compared = listed if view.figure != BY_FAMILY or task != POOLED else of_set
-    answer = finding(compared, points=view.points, against=view.against)
-    few = together.handful(compared, view.against, answer.chosen)[["id", "series", "rank"]]
+    of_task_table = run_cache.table(task)
+    listed = of_task_table[of_task_table["id"].isin(of_set["id"])].reset_index(drop=True)
+    answer = finding(listed, points=view.points, against=view.against)
+    few = together.handful(listed, view.against, answer.chosen)[["id", "series", "rank"]]
     return Selection(
         view=view,
         sets=tuple(offered),
@@ -126,11 +111,11 @@ def draw(run_cache: RunCache, view: View) -> dict[str, Any]:
     points, figure, answer = picked.points, picked.figure, picked.answer
     if view.figure == FRONTIER:
         _name_thresholds(figure, points)
-    if answer.chosen and picked.one_answer:
+    if answer.chosen:
         _mark(figure, answer.chosen, view.points)
     return {
         "figure": page(figure),
-        "caption": FIGURES[view.figure].caption(),
+        "caption": FIGURES[view.figure].reading,
         "empty": "" if len(points) else _why_empty(view),
         "axes": [{"value": name, "label": label} for name, label in AXES.items()],
         "against": view.against,

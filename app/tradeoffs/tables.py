@@ -9,14 +9,12 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.figures import POOLED
 from analysis.figures.words import (
     Row,
     decoder_words,
     measure_words,
     missing,
     model_words,
-    task_words,
     threshold_words,
 )
 from analysis.text_table import listed, to_csv
@@ -73,9 +71,7 @@ _MEASURED = (
     text("Hardware", "hardware"),
     Column(label="Date", words=lambda row: "" if missing(row.get("date")) else str(row["date"])[:10]),
 )
-_TASK = Column(label="Family", words=lambda row: "" if row["task"] == POOLED else task_words(row["task"]))
 _FURTHER: dict[str, tuple[Column, ...]] = {
-    "families": (_TASK,),
     "equal_accuracy": (
         Column(label="Qualifies", words=lambda row: "yes" if row["qualifies"] else "no"),
         _plain("p of the loss", "p_value", ".2g"),
@@ -108,7 +104,7 @@ def _cell(column: Column, row: Row) -> list[Any]:
 
 
 def csv(points: pd.DataFrame) -> str:
-    """The numbers drawn, as in the report; text that a spreadsheet would take for a formula is escaped."""
+    """The numbers drawn; text that a spreadsheet would take for a formula is escaped."""
     return to_csv(points, _escaped)
 
 

@@ -109,31 +109,16 @@ def rows(tasks: Iterable[str], problems: int, accuracy: float, gain: float, spee
     return pd.DataFrame(made)
 
 
-def proposals(tasks: Iterable[str] = TASKS, depths: int = 3, each: int = 60) -> pd.DataFrame:
-    """Mask proposals whose scores are what they should be at depth 1 and too high further in."""
-    chance = np.random.default_rng(0)
-    frames = []
-    for task in tasks:
-        for depth in range(1, depths + 1):
-            score = chance.uniform(0.05, 1, each).astype(np.float32)
-            agrees = chance.uniform(size=each) < score ** (1 + 0.5 * (depth - 1))
-            frames.append(
-                pd.DataFrame({"task": task, "number": 0, "depth": np.int8(depth), "score": score, "agrees": agrees})
-            )
-    return pd.concat(frames, ignore_index=True)
-
-
-def store(runs: Iterable[tuple[dict[str, Any], pd.DataFrame]], kept: dict[str, pd.DataFrame] | None = None) -> RunStore:
+def store(runs: Iterable[tuple[dict[str, Any], pd.DataFrame]]) -> RunStore:
     """A store of these runs, in the order of their ids."""
     pairs = sorted(runs, key=lambda pair: pair[0]["id"])
     return RunStore(
         entries=[entry for entry, _ in pairs],
         frames={entry["id"]: frame for entry, frame in pairs},
-        kept=kept or {},
     )
 
 
 @pytest.fixture(scope="session")
 def fabricate() -> SimpleNamespace:
     """`fabricate.store([fabricate.run(…), …])`, and the parts of which runs are made."""
-    return SimpleNamespace(model=model, run=run, proposals=proposals, store=store)
+    return SimpleNamespace(model=model, run=run, store=store)

@@ -23,7 +23,7 @@ def folder(fabricate: Any, tmp_path: Path) -> Path:
     for entry, rows in runs:
         write_run(tmp_path, entry, rows)
     entry, rows = fabricate.run(mars, "self_speculative", layout="linear")
-    write_run(tmp_path, entry, rows, fabricate.proposals())
+    write_run(tmp_path, {**entry, "plan": "other"}, rows)
     return tmp_path
 
 
@@ -51,8 +51,8 @@ def test_a_damaged_file_is_named(folder: Path) -> None:
 
 
 def test_a_store_with_broken_runs_is_unmeasured(folder: Path) -> None:
-    next(folder.glob("*.proposals.parquet")).write_bytes(b"no Parquet")
-    with pytest.raises(ValueError, match="no Parquet"):
+    (folder / "other.parquet").write_bytes(b"no Parquet")
+    with pytest.raises(ValueError, match="is damaged"):
         write_measured(folder)
 
 
@@ -61,8 +61,6 @@ def test_rows_are_read_when_they_are_asked_for(folder: Path) -> None:
     assert opened.entries == whole.entries
     for entry in whole.entries:
         pd.testing.assert_frame_equal(opened.rows(entry["id"]), whole.rows(entry["id"]))
-        kept = whole.proposals(entry["id"])
-        assert (opened.proposals(entry["id"]) is None) == (kept is None)
     with pytest.raises(ValueError, match="there is no run 'gone'"):
         opened.rows("gone")
 

@@ -227,21 +227,21 @@ def test_light_and_dark(shown: Page) -> None:
 
 def test_a_view_has_an_address(site: Any, shown: Page, visit: Visit) -> None:
     tab = shown
-    choose(tab, "Question", "families")
-    tab.wait_for_function("location.search.includes('figure=families')")
+    choose(tab, "Question", "equal_accuracy")
+    tab.wait_for_function("location.search.includes('figure=equal_accuracy')")
     other = visit(tab.url)
-    other.wait_for_selector(".trade[data-figure=families]")
-    assert other.locator(".trade-field", has_text="Question").locator("select").input_value() == "families"
+    other.wait_for_selector(".trade[data-figure=equal_accuracy]")
+    assert other.locator(".trade-field", has_text="Question").locator("select").input_value() == "equal_accuracy"
     choose(tab, "Question", "frontier")
 
 
 def test_a_broken_run_is_named_after_reloading(site: Any, visit: Visit) -> None:
     tab = show(visit(site.url))
-    broken = next(site.runs.glob("*.proposals.parquet"))
+    broken = site.runs / "other.parquet"
     whole = broken.read_bytes()
     try:
         broken.write_bytes(b"no Parquet")
-        choose(tab, "Question", "families")
+        choose(tab, "Question", "equal_accuracy")
         assert tab.inner_text(".trade-status") == "The runs on disk have changed: reload them."
         tab.click("text=Reload the runs")
         tab.wait_for_function("document.querySelector('.trade-status').textContent === 'The runs were read again.'")
@@ -260,7 +260,7 @@ def test_a_phone_never_scrolls_sideways(site: Any, visit: Visit) -> None:
     tab = visit(f"{site.url}?tab=tradeoffs&figure=frontier", 390, 844)
     tab.wait_for_selector(".trade[data-figure=frontier][data-state=shown]")
     tab.click(".trade-numbers summary")
-    for figure in ("frontier", "families", "equal_accuracy"):
+    for figure in ("frontier", "equal_accuracy"):
         choose(tab, "Question", figure)
         tab.wait_for_selector(f".trade[data-figure={figure}][data-state=shown]")
         tab.locator(".trade-open").first.click()

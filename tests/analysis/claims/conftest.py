@@ -25,17 +25,16 @@ def make(fabricate: Any) -> Callable[..., Pair]:
 
 @pytest.fixture
 def evidence_of(fabricate: Any) -> Callable[..., Evidence]:
-    """`evidence_of(runs, kept)`: a store with these runs and mask proposals, and no benchmarks beside them."""
-    return lambda runs, kept=None: read_evidence(fabricate.store(runs, kept), NOWHERE)
+    """`evidence_of(runs)`: a store with these runs, and no benchmarks beside them."""
+    return lambda runs: read_evidence(fabricate.store(runs), NOWHERE)
 
 
 @pytest.fixture
 def find(evidence_of: Any) -> Callable[..., Finding]:
-    """`find(claim, runs, kept)`: the finding of the claim with this number; `kept` are mask proposals by run."""
+    """`find(claim, runs)`: the finding of the claim with this number."""
 
-    def found(claim: int, runs: list[Pair], kept: dict[str, pd.DataFrame] | None = None) -> Finding:
-        evidence = evidence_of(runs, kept)
-        return next(each for each in CLAIMS if each.number == claim).find(evidence)
+    def found(claim: int, runs: list[Pair]) -> Finding:
+        return CLAIMS[claim - 1].find(evidence_of(runs))
 
     return found
 

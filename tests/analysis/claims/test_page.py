@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from analysis.claims import CLAIMS, Claim, Evidence, Finding, judge, read_evidence, to_json, to_markdown
+from analysis.claims import CLAIMS, Claim, Evidence, Finding, judge, read_evidence, to_markdown
 from analysis.runs import RunStore, read_runs
 from analysis.studies import STUDIES, behind_claim
 
@@ -43,7 +42,7 @@ def test_page_has_a_row_for_each_claim(evidence_of: Any, one_token: Any, exact_r
     evidence = evidence_of([*one_token(0.9), *exact_runs()])
     found = judge(evidence)
     problems = ["runs/x.parquet: column tokens is missing"]
-    page = to_markdown(found, evidence.published, Path("runs"), problems, dict.fromkeys(found, Finding()))
+    page = to_markdown(found, Path("runs"), problems, dict.fromkeys(found, Finding()))
     lines = page.splitlines()
     table = [line for line in lines if line.startswith(tuple(f"| {claim.number} | " for claim in CLAIMS))]
     assert len(table) == len(CLAIMS)
@@ -61,17 +60,6 @@ def test_page_has_a_row_for_each_claim(evidence_of: Any, one_token: Any, exact_r
     assert " runs on a machine, 2 cores, commit 0000000000." in page
 
 
-def test_json_says_the_same(evidence_of: Any, one_token: Any) -> None:
-    evidence = evidence_of(one_token(0.9))
-    described = to_json(judge(evidence), evidence.published)
-    assert [each["number"] for each in described] == list(range(1, 13))
-    first = described[0]
-    assert (first["verdict"], first["n"], first["parameters"]) == ("holds", [600], [1000])
-    assert len(first["runs"]) == 3
-    assert described[1]["verdict"] == "not measured"
-    assert json.loads(json.dumps(described, allow_nan=False)) == described
-
-
 def test_verdicts_stay_the_same(shipped: tuple[Evidence, Any], real: dict[Claim, Finding]) -> None:
     """Whoever changes a rule or a run sees here what it changes."""
     for found, verdicts in ((shipped[1], TINY), (real, REAL)):
@@ -80,9 +68,8 @@ def test_verdicts_stay_the_same(shipped: tuple[Evidence, Any], real: dict[Claim,
 
 def test_the_shipped_page_is_of_the_shipped_runs(shipped: tuple[Evidence, Any], real: dict[Claim, Finding]) -> None:
     """`python -m analysis claims` brings it up to date."""
-    evidence, found = shipped
     committed = (ROOT / "docs" / "claims.md").read_text(encoding="utf-8")
-    assert committed == to_markdown(found, evidence.published, Path("assets/runs"), (), real)
+    assert committed == to_markdown(shipped[1], Path("assets/runs"), (), real)
 
 
 def test_runs_behind_a_verdict_are_of_its_studies(
@@ -139,8 +126,7 @@ def test_a_real_model_is_judged_beside_tiny_ones(fabricate: Any, make: Any, one_
     assert first.headline.startswith("every text is AR's (100.0 % [")
     assert {run.model.base for run in first.runs} == {None, "b" * 16}
     assert "spec_bench, batch 1, layout lookup: texts 80 of 80" in str(ninth.comparisons[-1])
-    evidence = read_evidence(store, ROOT / "nowhere")
-    page = to_markdown(tiny, evidence.published, Path("runs"), (), real)
+    page = to_markdown(tiny, Path("runs"), (), real)
     assert "On the real model: holds." in page
     row = next(line for line in page.splitlines() if line.startswith("| 1 | "))
     assert row.count("**") == 4

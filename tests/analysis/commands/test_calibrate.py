@@ -9,7 +9,11 @@ from pathlib import Path
 import pytest
 
 from analysis.__main__ import main
-from mars.checkpoint import load_checkpoint
+from analysis.commands.calibrate import collect
+from mars.checkpoint import Checkpoint, load_checkpoint
+from mars.config import DecodingSettings
+from mars.decoding import DECODERS
+from mars.metrics import output_ids
 
 SHIPPED = Path(__file__).parents[3] / "assets" / "checkpoints" / "mars-b8"
 
@@ -44,3 +48,30 @@ def test_the_fit_is_kept_with_the_checkpoint(tmp_path: Path, capsys: pytest.Capt
 def test_what_has_no_masks_is_refused(name: str, sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["calibrate", "--checkpoint", str(SHIPPED.parent / name)]) == 2
     assert sentence in capsys.readouterr().err
+
+
+def test_depths_are_the_masks_read(tiny: Checkpoint) -> None:
+    """Each is what a sliding window from the same prefix proposes at the same place, that has read as many masks."""
+    asked = ["Sort 3, 1 and 2.", "Is snow white?", "Add 2 and 2."]
+    shown = []
+    for number, text in enumerate(asked):
+        prompt = [tiny.encode(text)]
+        strict = DecodingSettings(block_size=4, threshold=1.0, max_new_tokens=12)  # one token a pass, masks read
+        windows = {
+            record.rows[0].start: record.rows[0].proposals
+            for record in DECODERS["sliding_window"](tiny.engine, prompt, strict)
+            if record.phase == "decode"
+        }
+        exact = DecodingSettings(block_size=4, threshold=None, max_new_tokens=12, layout="quadratic")
+        records = list(DECODERS["self_speculative"](tiny.engine, prompt, exact))
+        output = output_ids(records)
+        for part in (part for record in records if record.phase == "verify" for part in record.rows):
+            start = part.start + part.accepted - 1
+            for depth in range(1, 4):
+                if start + depth < len(output):
+                    proposal = windows[start][depth]
+                    agrees = proposal.token_id == output[start + depth]
+                    shown.append((number, depth, pytest.approx(proposal.score, abs=1e-5), agrees))
+    found = collect(tiny, asked, 12, 2).sort_values("prompt", kind="stable")
+    assert shown
+    assert list(found.itertuples(index=False, name=None)) == shown

@@ -10,13 +10,12 @@ import plotly.graph_objects as go
 import pytest
 
 from analysis import figures
-from analysis.published import read_published
 from analysis.runs import RunStore
 
 
 @pytest.fixture(scope="session")
 def store(fabricate: Any) -> RunStore:
-    """A bit of everything: thresholds, scores, block sizes, timed groups at two batch sizes, exact runs, proposals."""
+    """A bit of everything: thresholds, scores, block sizes, timed groups at two batch sizes, exact runs."""
     mars = fabricate.model("mars-b8")
     runs = [fabricate.run(), fabricate.run(mars, "self_speculative", accuracy=0.9, gain=3.0, layout="linear")]
     for threshold, accuracy_, gain in ((None, 0.9, 1.0), (0.95, 0.85, 2.0), (0.5, 0.6, 3.0)):
@@ -41,26 +40,12 @@ def store(fabricate: Any) -> RunStore:
                     **timed,
                 )
             )
-    exact = runs[1][0]["id"]
-    return fabricate.store(runs, {exact: fabricate.proposals()})
+    return fabricate.store(runs)
 
 
 @pytest.fixture(scope="session")
-def published() -> pd.DataFrame:
-    """Of the paper's tables what the figures draw: means, the sweep on one benchmark, and the block cache."""
-    table = read_published()
-    sweep = (table["table"] == "threshold_sweep") & (table["tasks"].map(lambda tasks: tasks == ("GSM8K",)))
-    return table[sweep | (table["tasks"].map(len) > 1) | (table["table"] == "block_cache_throughput")]
-
-
-@pytest.fixture(scope="session")
-def table(store: RunStore, published: pd.DataFrame) -> pd.DataFrame:
-    return figures.measure(store, published)
-
-
-@pytest.fixture(scope="session")
-def by_family(store: RunStore) -> pd.DataFrame:
-    return figures.measure(store, families=("logic", "word_problems"))
+def table(store: RunStore) -> pd.DataFrame:
+    return figures.measure(store)
 
 
 @pytest.fixture(scope="session")
@@ -68,7 +53,7 @@ def of() -> Callable[..., pd.Series]:
     """`of(table, decoder, **fields)`: the one measured row that fits, with `__` for the dots of columns."""
 
     def found(table: pd.DataFrame, decoder: str, **fields: Any) -> pd.Series:
-        rows = table[(table["decoder"] == decoder) & (table["source"] == "measured")]
+        rows = table[table["decoder"] == decoder]
         for name, value in fields.items():
             column = rows[name.replace("__", ".")]
             rows = rows[column.isna() if value is None else column == value]

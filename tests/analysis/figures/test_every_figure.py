@@ -11,26 +11,22 @@ import plotly.graph_objects as go
 import pytest
 
 from analysis import figures
-from analysis.runs import RunStore
 
 EVIL = "<i>&%{x}$y$"
 ESCAPED = "&lt;i&gt;&amp;&#37;{x}&#36;y&#36;"
 
-Draw = Callable[[RunStore, pd.DataFrame, pd.DataFrame], go.Figure]
-DRAWN: dict[str, Draw] = {
-    "frontier": lambda store, table, by_family: figures.frontier(table),
-    "frontier/speedup": lambda store, table, by_family: figures.frontier(table, against="speedup"),
-    "families": lambda store, table, by_family: figures.families(by_family),
-    "reliability": lambda store, table, by_family: figures.reliability(store, table),
-    "equal accuracy": lambda store, table, by_family: figures.equal_accuracy(table, points=10),
+DRAWN: dict[str, Callable[[pd.DataFrame], go.Figure]] = {
+    "frontier": figures.frontier,
+    "frontier/seconds": lambda table: figures.frontier(table, against="tokens_per_second"),
+    "equal accuracy": lambda table: figures.equal_accuracy(table, points=10),
 }
 every_figure = pytest.mark.parametrize("name", DRAWN)
 
 
 @pytest.fixture(scope="module")
-def drawn(store: RunStore, table: pd.DataFrame, by_family: pd.DataFrame) -> dict[str, go.Figure]:
+def drawn(table: pd.DataFrame) -> dict[str, go.Figure]:
     """Every figure of the whole table."""
-    return {name: draw(store, table, by_family) for name, draw in DRAWN.items()}
+    return {name: draw(table) for name, draw in DRAWN.items()}
 
 
 def strings(value: Any) -> Iterator[str]:
@@ -64,18 +60,16 @@ def test_only_the_template_says_the_ground(name: str, drawn: dict[str, go.Figure
 
 
 @every_figure
-def test_an_empty_selection_gives_a_sentence(
-    name: str, store: RunStore, table: pd.DataFrame, by_family: pd.DataFrame
-) -> None:
-    figure = DRAWN[name](store, table.iloc[:0], by_family.iloc[:0])
+def test_an_empty_selection_gives_a_sentence(name: str, table: pd.DataFrame) -> None:
+    figure = DRAWN[name](table.iloc[:0])
     assert not figure.data
     assert len(figure.layout.annotations[0].text) > 20
     assert figure.layout.uirevision
 
 
 @pytest.fixture(scope="module")
-def evil(fabricate: Any) -> tuple[RunStore, pd.DataFrame, pd.DataFrame]:
-    """A store whose names are markup, and its tables."""
+def evil(fabricate: Any) -> pd.DataFrame:
+    """The table of a store whose names are markup."""
     model, ar = fabricate.model(EVIL), fabricate.model(f"{EVIL}ar", "sft", None, None)
     place = {"batch_size": 4, "group": EVIL}
     runs = [fabricate.run(ar), fabricate.run(ar, **place), fabricate.run(model, "self_speculative", gain=2.0)]
@@ -83,17 +77,12 @@ def evil(fabricate: Any) -> tuple[RunStore, pd.DataFrame, pd.DataFrame]:
     runs += [fabricate.run(model, "sliding_window", threshold=threshold) for threshold in (None, 0.95)]
     runs += [fabricate.run(model, decoder, threshold=0.95, **place) for decoder in ("sliding_window", "block_cached")]
     runs += [fabricate.run(model, EVIL, tasks=(EVIL,))]
-    store = fabricate.store(
-        [({**entry, "hardware": EVIL, "date": EVIL}, rows) for entry, rows in runs],
-        {runs[2][0]["id"]: fabricate.proposals()},
-    )
-    families = ("logic", EVIL)
-    return store, figures.measure(store), figures.measure(store, families=families)
+    return figures.measure(fabricate.store([({**entry, "hardware": EVIL, "date": EVIL}, rows) for entry, rows in runs]))
 
 
 @every_figure
-def test_no_text_of_a_run_is_markup(name: str, evil: tuple[RunStore, pd.DataFrame, pd.DataFrame]) -> None:
-    written = json.loads(DRAWN[name](*evil).to_json())
+def test_no_text_of_a_run_is_markup(name: str, evil: pd.DataFrame) -> None:
+    written = json.loads(DRAWN[name](evil).to_json())
     shown = [*strings(written["layout"])]
     for trace in written["data"]:
         shown += strings({field: value for field, value in trace.items() if field not in ("legendgroup", "customdata")})

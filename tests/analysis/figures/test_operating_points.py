@@ -28,12 +28,6 @@ def test_equal_accuracy_says_when_nothing_qualifies(table: pd.DataFrame) -> None
     assert figure.layout.annotations[0].text.replace("<br>", " ").startswith("No setting of the selection surely loses")
 
 
-def test_equal_accuracy_has_bars_by_batch_size(table: pd.DataFrame) -> None:
-    figure = figures.equal_accuracy(table, points=15, against="speedup")
-    assert [trace.name for trace in figure.data] == ["batch size 1", "batch size 4"]
-    assert len({trace.marker.pattern.shape for trace in figure.data}) == 2
-
-
 def test_exact_decoders_with_ars_text_need_no_test(table: pd.DataFrame) -> None:
     exact = table["decoder"] == "self_speculative"
     found = judged(table.assign(same_text=table["same_text"].where(~exact, 1.0)), points=0.1)

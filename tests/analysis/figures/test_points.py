@@ -1,4 +1,4 @@
-"""The table: measures with their intervals, and below them what was published."""
+"""The table: measures with their intervals."""
 
 from __future__ import annotations
 
@@ -41,25 +41,5 @@ def test_texts_are_compared_on_own_weights_or_base(fabricate: Any) -> None:
     assert table["same_text"].notna().to_dict() == {"base": True, "adapted": True, "other": False}
 
 
-def test_published_rows_are_named_and_without_intervals(table: pd.DataFrame) -> None:
-    theirs = table[table["source"] == "published"]
-    assert len(theirs) > 50
-    assert theirs[["accuracy_low", "tokens_per_forward_low", "speedup_low", "ar_accuracy"]].isna().all(axis=None)
-    assert theirs["series"].str.startswith("published (arXiv 2604.07023)").all()
-    assert not theirs["series"].str.contains("nan").any()
-    assert theirs["hover"].str.contains("another model, another task").all()
-    assert not theirs["series"].str.contains("nan").any()
-    sweep = theirs[theirs["id"].str.startswith("published.threshold_sweep.") & (theirs["decoder"] == "sliding_window")]
-    assert (sweep.groupby("series")["settings.block_size"].nunique() == 1).all()
-
-
-def test_a_published_threshold_of_one_is_one_token(table: pd.DataFrame) -> None:
-    theirs = table[(table["source"] == "published") & (table["settings.threshold"] == 1)]
-    assert len(theirs)
-    assert theirs["threshold"].isna().all()
-    assert theirs["hover"].str.contains("one-token mode").all()
-
-
-def test_a_store_without_runs_gives_an_empty_table(published: pd.DataFrame) -> None:
+def test_a_store_without_runs_gives_an_empty_table() -> None:
     assert figures.measure(RunStore()).empty
-    assert len(figures.measure(RunStore(), published)) == len(published)

@@ -47,9 +47,6 @@ ROWS = pd.DataFrame(
         "text": ["a", "é\n", "", "<b>"],
     }
 )
-PROPOSALS = pd.DataFrame(
-    {"task": ["code", "logic"], "number": [1, 0], "depth": [1, 2], "score": [0.5, 0.25], "agrees": [True, False]}
-)
 
 
 @pytest.fixture
@@ -69,18 +66,12 @@ def rows() -> pd.DataFrame:
 
 
 @pytest.fixture
-def proposals() -> pd.DataFrame:
-    """The mask proposals of that run."""
-    return PROPOSALS.copy()
-
-
-@pytest.fixture
-def put(entry: Any, rows: pd.DataFrame, proposals: pd.DataFrame) -> Callable[..., Path]:
+def put(entry: Any, rows: pd.DataFrame) -> Callable[..., Path]:
     """`put(folder, id)`: that run in the store, in a study of its own name; returns the path of its rows."""
 
     def written(folder: Path, run: str | None = None) -> Path:
         given = entry() if run is None else entry(run, plan=run)
-        write_run(folder, given, rows, proposals)
+        write_run(folder, given, rows)
         return folder / f"{given['plan']}.parquet"
 
     return written

@@ -14,13 +14,12 @@ import pytest
 
 from analysis.runs import columns, open_runs, read_runs, write_run
 from analysis.runs import files as run_files
-from analysis.runs.files import remove_runs
 from mars.config import DecodingSettings
 
 ROOT = Path(__file__).parents[3]
 
 
-def test_what_was_written_is_read_sorted(entry: Any, proposals: pd.DataFrame, put: Any, tmp_path: Path) -> None:
+def test_what_was_written_is_read_sorted(entry: Any, put: Any, tmp_path: Path) -> None:
     put(tmp_path)
     store = read_runs(tmp_path)
     assert (store.problems, store.entries) == ([], [entry()])
@@ -29,10 +28,6 @@ def test_what_was_written_is_read_sorted(entry: Any, proposals: pd.DataFrame, pu
     assert list(rows["text"]) == ["", "é\n", "a", "<b>"]
     assert rows["acceptance_lengths"][1].tolist() == [0, 0, 2]
     assert (list(rows["seconds"]), rows["seconds"].dtype) == ([0.5] * 4, "float64")
-    kept = store.proposals(entry()["id"])
-    assert kept is not None
-    assert kept.to_dict("list") == proposals.to_dict("list")
-    assert (kept.dtypes["depth"], kept.dtypes["score"]) == ("int8", "float32")
 
 
 def test_a_study_is_one_file(entry: Any, rows: pd.DataFrame, tmp_path: Path) -> None:
@@ -52,18 +47,7 @@ def test_a_run_replaces_its_former_self_everywhere(entry: Any, rows: pd.DataFram
     store = read_runs(tmp_path)
     assert [found["seed"] for found in store.entries] == [9]
     assert set(store.rows("run")["text"]) == {"new"}
-    assert store.proposals("run") is None
     assert [path.name for path in tmp_path.glob("*.parquet")] == ["another.parquet"]
-
-
-def test_removed_runs_are_gone(entry: Any, rows: pd.DataFrame, tmp_path: Path) -> None:
-    for run in ("one", "two"):
-        write_run(tmp_path, entry(run), rows)
-    assert remove_runs(tmp_path, lambda run: run["id"] == "one") == 1
-    assert [found["id"] for found in read_runs(tmp_path).entries] == ["two"]
-    assert remove_runs(tmp_path, lambda _: True) == 1
-    assert list(tmp_path.glob("*.parquet")) == []
-    assert remove_runs(tmp_path / "nowhere", lambda _: True) == 0
 
 
 @pytest.mark.parametrize(
@@ -104,18 +88,16 @@ def test_an_interruption_leaves_the_store_as_it_was(
     assert not list(tmp_path.glob(".*parquet*"))
 
 
-def _write_all(job: tuple[Path, list[dict[str, Any]], pd.DataFrame, pd.DataFrame]) -> None:
-    folder, entries, rows, proposals = job
+def _write_all(job: tuple[Path, list[dict[str, Any]], pd.DataFrame]) -> None:
+    folder, entries, rows = job
     for entry in entries:
-        write_run(folder, entry, rows, proposals)
+        write_run(folder, entry, rows)
 
 
-def test_several_processes_add_runs_at_once(
-    entry: Any, rows: pd.DataFrame, proposals: pd.DataFrame, tmp_path: Path
-) -> None:
+def test_several_processes_add_runs_at_once(entry: Any, rows: pd.DataFrame, tmp_path: Path) -> None:
     entries = [entry(f"run{number}") for number in range(10)]
     with ProcessPoolExecutor(2, mp_context=get_context("fork")) as pool:
-        list(pool.map(_write_all, [(tmp_path, part, rows, proposals) for part in (entries[:5], entries[5:])]))
+        list(pool.map(_write_all, [(tmp_path, part, rows) for part in (entries[:5], entries[5:])]))
     store = read_runs(tmp_path)
     assert ([found["id"] for found in store.entries], store.problems) == ([f"run{n}" for n in range(10)], [])
 
@@ -125,7 +107,6 @@ def test_rows_are_read_when_asked_for(put: Any, tmp_path: Path) -> None:
     whole, opened = read_runs(tmp_path), open_runs(tmp_path)
     assert opened.entries == whole.entries
     pd.testing.assert_frame_equal(opened.rows("run"), whole.rows("run"))
-    assert opened.proposals("run") is not None
     with pytest.raises(ValueError, match="there is no run 'gone'"):
         opened.rows("gone")
 
@@ -150,7 +131,7 @@ def test_table_has_a_row_for_every_run(entry: Any, rows: pd.DataFrame, put: Any,
     assert first["draft.name"] == "mars-b8"
     assert pd.isna(second["draft.name"])
     assert (second["model.block_size"], second["settings.threshold"], second["tasks"]) == (8, 0.9, ("logic", "code"))
-    assert (second["n"], second["correct"], second["accuracy"], second["source"]) == (4, 3, 0.75, "measured")
+    assert (second["n"], second["correct"], second["accuracy"]) == (4, 3, 0.75)
     assert (second["tokens"], second["passes"], second["tokens_per_forward"]) == (20, 10, 2.0)
     assert (second["seconds"], second["tokens_per_second"]) == (2.0, 10.0)
 
@@ -207,12 +188,11 @@ def test_an_entry_without_rows(entry: Any, put: Any, change_entries: Any, only_p
     assert only_problem(tmp_path) == f"{path}: run bad has no rows"
 
 
-@pytest.mark.parametrize("suffix", [".parquet", ".proposals.parquet"])
 @pytest.mark.parametrize("share", [0.0, 0.5, 0.99])
-def test_a_truncated_file(put: Any, only_problem: Any, suffix: str, share: float, tmp_path: Path) -> None:
+def test_a_truncated_file(put: Any, only_problem: Any, share: float, tmp_path: Path) -> None:
     put(tmp_path, "bad")
     put(tmp_path, "good")
-    path = tmp_path / f"bad{suffix}"
+    path = tmp_path / "bad.parquet"
     whole = path.read_bytes()
     path.write_bytes(whole[: int(len(whole) * share)])
     assert only_problem(tmp_path).startswith(f"{path}")

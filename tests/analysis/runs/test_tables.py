@@ -1,4 +1,4 @@
-"""The columns of rows and of mask proposals, and what each may hold."""
+"""The columns of rows, and what each may hold."""
 
 from __future__ import annotations
 
@@ -66,21 +66,3 @@ def test_rows_that_are_off(put: Any, only_problem: Any, change: Any, words: str,
     problem = only_problem(tmp_path)
     assert problem.startswith(f"{path}: ")
     assert words in problem
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        (lambda table: table.drop_columns(["agrees"]), "column agrees is missing"),
-        (lambda table: _set(table, "depth", [1, 2], pa.int64()), "column depth must be int8, got int64"),
-        (lambda table: _set(table, "depth", [0, 2]), "column depth must be >= 1, got 0"),
-        (lambda table: _set(table, "score", [float("nan"), 0]), "column score must hold finite numbers, got nan"),
-        (lambda table: _set(table, "number", [1, 7]), "column number has logic 7, which is not a row of the run"),
-    ],
-)
-def test_proposals_that_are_off(put: Any, only_problem: Any, change: Any, words: str, tmp_path: Path) -> None:
-    put(tmp_path, "bad")
-    put(tmp_path, "good")
-    path = tmp_path / "bad.proposals.parquet"
-    damage(path, change)
-    assert only_problem(tmp_path).endswith(words)

@@ -1,18 +1,10 @@
-"""Pareto frontiers by hand: who stands where, speed at equal loss."""
+"""Speed at equal loss, by hand."""
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.stats.frontiers import Standing, speed_at_loss, standings
-from analysis.stats.intervals import Interval
-
-
-def point(accuracy: float, speed: float, give: float = 0.0) -> list[Interval]:
-    return [
-        Interval(accuracy, accuracy - give, accuracy + give),
-        Interval(speed, speed - give / 10, speed + give / 10),
-    ]
+from analysis.stats.frontiers import speed_at_loss
 
 
 def rows(correct: int, n: int = 40, passes: int = 10) -> pd.DataFrame:
@@ -20,29 +12,6 @@ def rows(correct: int, n: int = 40, passes: int = 10) -> pd.DataFrame:
     return pd.DataFrame(
         {"task": "logic", "number": range(n), "correct": right, "tokens": 10, "passes": passes, "seconds": 1.0}
     )
-
-
-def test_sure_points() -> None:
-    found = standings({"ar": point(90, 1), "good": point(89, 3), "bad": point(80, 2)})
-    states = {name: standing.state for name, standing in found.items()}
-    assert states == {"ar": "frontier", "good": "frontier", "bad": "dominated"}
-
-
-def test_equal_accuracy_and_surely_faster_dominates() -> None:
-    found = standings({"linear": point(90, 2, 3), "quadratic": point(90, 3, 3)})
-    assert (found["linear"].state, found["quadratic"].state) == ("dominated", "frontier")
-
-
-def test_what_the_intervals_leave_open() -> None:
-    found = standings({"ar": point(90, 1, 2), "tau": point(88, 2, 2)})
-    assert found == {"ar": Standing("undecided", best_by_value=True), "tau": Standing("frontier", best_by_value=True)}
-    worse = standings({"worse": point(89, 1.9, 2), "tau": point(90, 2, 2)})["worse"]
-    assert worse == Standing("undecided", best_by_value=False), "dominated, but only by value"
-
-
-def test_equal_points_are_both_on_the_frontier() -> None:
-    assert [standing.state for standing in standings({"a": point(1, 1), "b": point(1, 1)}).values()] == ["frontier"] * 2
-    assert standings({}) == {}
 
 
 def test_speed_at_loss_is_between_the_neighbours() -> None:

@@ -93,8 +93,8 @@ def test_what_a_decoder_does_not_take_multiplies_nothing(tiny_folder: Path) -> N
 
 def test_the_same_setting_is_one_run(tiny_folder: Path) -> None:
     exact = {"decoder": "self_speculative", "layouts": ("quadratic",)}
-    found = jobs(group(tiny_folder, **exact), group(tiny_folder, **exact, name="h", proposals=True))
-    assert [job.proposals for job in found] == [True]
+    found = jobs(group(tiny_folder, **exact), group(tiny_folder, **exact, name="h"))
+    assert len(found) == 1
     assert len(jobs(group(tiny_folder, **exact), group(tiny_folder, **exact, seed=8))) == 2
 
 

@@ -26,7 +26,7 @@ def test_what_a_plan_says(tmp_path: Path) -> None:
     assert plan.name == "some"
     one, two = plan.groups
     assert (one.name, one.problems, one.seed, one.tasks, one.batch_sizes) == ("one", 3, 7, ("logic",), (1, 2))
-    assert (one.thresholds, one.timed, one.proposals, one.chunk) == ((0.95,), False, False, 96)
+    assert (one.thresholds, one.timed, one.chunk) == ((0.95,), False, 96)
     assert (two.thresholds, two.seed, two.tasks, two.batch_sizes) == ((None, 1, 0.5), 8, tuple(TASKS), (4,))
     assert two.timed
 
@@ -73,8 +73,6 @@ def test_every_plan_of_the_repository_can_be_read(path: Path) -> None:
         (HEAD + AR + "problems = 0", "problems must be between 1 and"),
         (HEAD + AR + "tasks = ['chess']", "tasks must be all or some of"),
         (HEAD + AR + "tasks = 'logics'", "tasks must be all or some of"),
-        (HEAD + AR + "proposals = true", "proposals are kept by self_speculative in its quadratic layout"),
-        (HEAD + AR.replace("autoregressive", "self_speculative") + "proposals = true", "and layouts lookup"),
         (HEAD + AR.replace("autoregressive", "speculative"), "drafts must name the draft checkpoints"),
         (HEAD + AR + "timed = true\n" + AR, "group one: tables with one name take turns, so timed must be the same"),
         (HEAD + AR + "timed = true\n" + AR + "timed = true\nproblems = 4", "so problems must be the same in all"),

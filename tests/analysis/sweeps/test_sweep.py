@@ -36,7 +36,7 @@ def group(folder: Path, decoders: str, more: str = "") -> str:
 def plan(tiny_folder: Path, tmp_path: Path) -> Path:
     """Three runs of three chunks each."""
     window = group(tiny_folder, '"autoregressive", "sliding_window"', "thresholds = 0.5")
-    exact = group(tiny_folder, '"self_speculative"', 'layouts = "quadratic"\nproposals = true')
+    exact = group(tiny_folder, '"self_speculative"', 'layouts = "quadratic"')
     path = tmp_path / "small.toml"
     path.write_text(HEAD + window + exact)
     return path
@@ -49,23 +49,17 @@ def swept(plan: Path, runs: Path, capsys: pytest.CaptureFixture[str]) -> dict[st
     return found
 
 
-def contents(runs: Path) -> dict[str, tuple[pd.DataFrame, pd.DataFrame | None]]:
+def contents(runs: Path) -> dict[str, pd.DataFrame]:
     """What must not depend on how the runs came about."""
     store = read_runs(runs)
     assert store.problems == []
-    return {
-        entry["id"]: (store.rows(entry["id"]).drop(columns=TIMES), store.proposals(entry["id"]))
-        for entry in store.entries
-    }
+    return {entry["id"]: store.rows(entry["id"]).drop(columns=TIMES) for entry in store.entries}
 
 
 def same(some: dict[str, Any], others: dict[str, Any]) -> None:
     assert list(some) == list(others)
-    for run, (rows, proposals) in some.items():
-        pd.testing.assert_frame_equal(rows, others[run][0])
-        if proposals is not None:
-            # Scores of other batches differ in their last digits.
-            pd.testing.assert_frame_equal(proposals, others[run][1], rtol=1e-4)
+    for run, rows in some.items():
+        pd.testing.assert_frame_equal(rows, others[run])
 
 
 def test_runs_are_made_once(plan: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -75,7 +69,6 @@ def test_runs_are_made_once(plan: Path, tmp_path: Path, capsys: pytest.CaptureFi
     assert first["seconds"] > 0
     store = read_runs(runs)
     assert [len(store.rows(run)) for run in first["run"]] == [6, 6, 6]
-    assert [store.proposals(run) is not None for run in first["run"]] == [False, False, True]
     entry = next(entry for entry in store.entries if entry["decoder"] == "sliding_window")
     assert (entry["plan"], entry["processes"], entry["timed"], entry["batch_size"]) == ("small", 1, False, 2)
     assert entry["command"].startswith("python -m analysis")
@@ -90,7 +83,7 @@ def test_a_damaged_file_is_named(plan: Path, tmp_path: Path, capsys: pytest.Capt
     runs = tmp_path / "runs"
     first = swept(plan, runs, capsys)
     expected = contents(runs)
-    [file] = [path for path in runs.glob("*.parquet") if ".proposals" not in path.name]
+    [file] = runs.glob("*.parquet")
     file.write_bytes(b"nothing")
     assert main(["sweep", str(plan), "--runs", str(runs), "--json"]) == 2
     assert file.name in capsys.readouterr().err, "nothing is written over what cannot be read"

@@ -62,15 +62,6 @@ def test_the_answer_is_starred_where_it_lies(run_cache: RunCache, run_of: RunOf)
     assert star["marker"]["symbol"] == "star"
 
 
-def test_panels_of_families_have_no_common_star(run_cache: RunCache) -> None:
-    def symbols(**asked: Any) -> set[str]:
-        data = draw(run_cache, "families", points=20.0, **asked)["figure"]["data"]
-        return {trace["marker"].get("symbol") for trace in data}
-
-    assert "star" not in symbols()
-    assert "star" in symbols(task="logic")
-
-
 @pytest.mark.parametrize("against", AXES)
 @pytest.mark.parametrize("points", [0.1, 2.0, 5.0, 20.0, 50.0])
 def test_answer_and_bars_agree(run_cache: RunCache, against: str, points: float) -> None:

@@ -10,8 +10,7 @@ from app.tradeoffs.tables import csv, table
 
 
 def points(run_cache: RunCache) -> pd.DataFrame:
-    found = run_cache.table()
-    return frontier_points(found[found["source"] == "measured"])
+    return frontier_points(run_cache.table())
 
 
 def test_a_row_for_every_mark(run_cache: RunCache) -> None:
