@@ -29,6 +29,7 @@ NEEDED = {
 COSTS = {"slow": 80, "browser": 20}
 """How many other tests take as long as one with this mark, about."""
 COMPILING = (
+    "mars_kernels/test_*.py",
     "mars/engine/test_*.py",
     "mars/adapters/test_*.py",
     "mars/decoding/test_decoding_model.py",

@@ -98,30 +98,17 @@ def read(rows: int, columns: int) -> Window:
     return Window(ids_RQ=slots, slots_RQ=slots, extent=columns + 1, keep=0)
 
 
-def test_columns_of_prompts_are_rounded_up() -> None:
+def test_columns_and_extents_are_rounded_up() -> None:
     asked = [1, 16, 17, 32, 100, 257, PREFILL_CHUNK]
     found = [bucket_of(read(3, columns), rows=8, slots=700) for columns in asked]
     assert [bucket.columns for bucket in found if bucket] == [16, 16, 32, 32, 128, 512, 512]
     assert {bucket.rows for bucket in found if bucket} == {4}
     assert bucket_of(read(16, 512), rows=16, slots=700)
+    assert [rounded_extent(extent) for extent in (1, 257, 258, 4097, 4098)] == [257, 257, 513, 4097, 4609]
+    assert all(extent <= rounded_extent(extent) <= 1.125 * extent + 256 for extent in range(1, 5000))
 
 
-def test_extents_are_rounded_up_to_a_few() -> None:
-    assert [rounded_extent(extent) for extent in (1, 2, 257, 258, 4097, 4098, 9000)] == [
-        257,
-        257,
-        257,
-        513,
-        4097,
-        4609,
-        9217,
-    ]
-    assert all(rounded_extent(extent) >= extent for extent in range(1, 5000))
-    assert all(rounded_extent(extent) <= 1.125 * extent + 256 for extent in range(1, 5000))
-    assert len({rounded_extent(extent) for extent in range(1, 32768)}) < 48
-
-
-def test_a_memory_is_used_again_and_is_empty(network: Network) -> None:
+def test_a_memory_is_used_again_and_is_empty(network: Network, tiny_model: PreTrainedModel) -> None:
     memories = Memories(network, partial(Runner, capture=False))
     first, runner = memories.take(2, 100)
     assert (first.rows, first.slots) == (2, 129)
@@ -134,9 +121,6 @@ def test_a_memory_is_used_again_and_is_empty(network: Network) -> None:
     memories.give_back(first, runner)
     assert memories.take(2, 130)[0] is not first
     assert memories.take(1, 120)[0] is not first
-
-
-def test_an_engine_takes_back_the_memory_of_rows(tiny_model: PreTrainedModel) -> None:
     engine = ModelEngine(tiny_model, stop_token_ids=frozenset(), graphs=True)
     rows = engine.open(1, 40)
     assert not engine._memories._idle
@@ -181,16 +165,6 @@ def captures(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 
 
 @torch.inference_mode()
-def test_no_garbage_is_collected_during_a_capture(network: Network, captures: list[bool]) -> None:
-    """It might end the graphs of earlier rows, which CUDA forbids then."""
-    runner = Runner(Memory(network, 3, 160), capture=True)
-    for _ in range(5):
-        runner.forward(window([6], 4, 1))
-    assert captures == [False]
-    assert gc.isenabled()
-
-
-@torch.inference_mode()
 def test_passes_are_warming_until_their_graph_is_captured(network: Network, captures: list[bool]) -> None:
     memory = Memory(network, 3, 160)
     runner = Runner(memory, capture=True)
@@ -199,6 +173,8 @@ def test_passes_are_warming_until_their_graph_is_captured(network: Network, capt
         runner.forward(window([6], 4, 1))
         found.append(memory.warming)
     assert found == [True, True, True, True, False, False]
+    assert captures == [False], "garbage might end the graphs of earlier rows, which CUDA forbids then"
+    assert gc.isenabled()
     runner.forward(replace(window([0, 0], 6, 0), first=1))
     assert not memory.warming, "several rows of prompts behind others have no graph to wait for"
     plain = Runner(memory, capture=False)
@@ -262,32 +238,14 @@ def test_passes_over_prompts_look_at_no_value(network: Network, monkeypatch: pyt
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @torch.inference_mode()
-def test_replayed_prompts_leave_what_plain_ones_leave(tiny_model: PreTrainedModel) -> None:
-    """With fewer rows and columns than the graph has, and in a row behind others."""
-    network = Network(copy.deepcopy(tiny_model).cuda())
-    plain, runner = Memory(network, 3, 160), Runner(Memory(network, 3, 160), capture=True)
-    for at in range(8):
-        first = window([at * 8] if at % 2 else [at * 8, at * 8 - 3], 8 + at, 0, "cuda")
-        behind = replace(window([at * 16], 16 - at % 3, 0, "cuda"), first=2)
-        for each in (first, behind, window([at * 8 + 8 + at], 3, 1, "cuda")):
-            torch.testing.assert_close(runner.forward(each), plain.forward(each), atol=1e-4, rtol=1e-4)
-    found, expected = (memory._tensor[:, :, :, 1:] for memory in (runner.memory, plain))
-    torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-4)
-    assert sorted((key.keep, key.first, key.rows) for key in runner._replays) == [
-        (0, 0, 1),
-        (0, 0, 2),
-        (0, 2, 1),
-        (1, 0, 1),
-    ]
-
-
-@pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-@torch.inference_mode()
 def test_replayed_passes_equal_plain_ones(tiny_model: PreTrainedModel) -> None:
     network = Network(copy.deepcopy(tiny_model).cuda())
     plain, runner = Memory(network, 3, 160), Runner(Memory(network, 3, 160), capture=True)
     for at in range(8):
-        for each in (window([at, at + 1, at], 6, 2, "cuda"), window([at], 6, 2, "cuda"), tree([at, at + 2], "cuda")):
+        behind = replace(window([at * 16], 16 - at % 3, 0, "cuda"), first=2)
+        shown = window([at, at + 1, at], 6, 2, "cuda"), window([at], 6, 2, "cuda"), tree([at, at + 2], "cuda")
+        for each in (behind, *shown):
             torch.testing.assert_close(runner.forward(each), plain.forward(each), atol=1e-4, rtol=1e-4)
-    assert len(runner._replays) == 3
+    found, expected = (memory._tensor[:, :, :, 1:] for memory in (runner.memory, plain))
+    torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-4)
+    assert len(runner._replays) == 4

@@ -114,8 +114,7 @@ def drain(engine: ModelEngine, seed: int, *, beside: bool) -> list[ForwardPass]:
     return records
 
 
-@pytest.mark.parametrize("beside", [False, True])
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(("seed", "beside"), [(0, False), (1, True), (2, True), (3, True), (4, False), (5, False)])
 def test_whole_passes_write_what_single_steps_write(
     engine: ModelEngine, made: list[bool], seed: int, beside: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -197,6 +196,6 @@ def test_graphs_of_whole_passes_write_the_same(tiny_model: PreTrainedModel, made
             records = list(DECODERS[name.split()[0]](engine, prompts, settings))
             texts.append([output_ids(records, row) for row in range(len(prompts))])
         if graphs:
-            assert any(runner._replays for runner in engine._runners._idle)
+            assert any(runner._replays for _, runner in engine._memories._idle)
             assert all(made)
     assert all(text == texts[0] for text in texts)

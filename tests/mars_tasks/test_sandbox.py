@@ -1,6 +1,5 @@
 """The sandbox: right programs pass, wrong and hostile ones are False in time, limits hold without the whitelist."""
 
-import sys
 import time
 from pathlib import Path
 
@@ -114,16 +113,13 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("source", REFUSED.values(), ids=REFUSED.keys())
-def test_refused_program_is_false(source: str) -> None:
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused_program_is_false(name: str) -> None:
+    """By the whitelist, all but two."""
     started = time.monotonic()
-    assert run_checks(source, "f", ONE) is False
+    assert run_checks(REFUSED[name], "f", ONE) is False
     assert time.monotonic() - started < LIMIT_SECONDS
-
-
-@pytest.mark.parametrize("name", sorted(set(REFUSED) - {"nested minus", "nested not"}))
-def test_refusal_is_the_whitelist_s(name: str) -> None:
-    assert not is_allowed(REFUSED[name], "f")
+    assert name in ("nested minus", "nested not") or not is_allowed(REFUSED[name], "f")
 
 
 HOSTILE = {
@@ -176,10 +172,6 @@ def attempt(call: str) -> list[str] | None:
     return escape(f"try:\n    {call}\nexcept:\n    return 'blocked'\nreturn 'did it'")
 
 
-def test_the_escape_used_here_works() -> None:
-    assert escape("return os['getpid']() > 1") == ["True"]
-
-
 @pytest.mark.parametrize(
     "call",
     [
@@ -198,13 +190,9 @@ def test_limits_hold_without_the_whitelist(call: str) -> None:
     assert attempt(call) == ["'blocked'"]
 
 
-def test_writing_to_an_open_file_is_blocked(tmp_path: Path) -> None:
-    source = ESCAPE.format(body="return os['write'](2, b'x') + 0")
-    assert run_isolated(source, "f", [(1,)]) == ["1"]  # stderr is the null device
-    assert not list(tmp_path.iterdir())
-
-
-def test_environment_and_folder_are_empty() -> None:
+def test_the_surroundings_are_empty() -> None:
+    assert escape("return os['getpid']() > 1") == ["True"], "the escape used here works"
+    assert escape("return os['write'](2, b'x') + 0") == ["1"], "stderr is the null device"
     assert escape("return len(os['environ']) <= 1") == ["True"]  # LC_CTYPE is set by the interpreter itself
     assert attempt("os['listdir']('.')") == ["'blocked'"]
 
@@ -270,10 +258,3 @@ def test_bad_input_raises(source: object, function: object, cases: object, error
 def test_canonical_text_ignores_order_in_sets() -> None:
     assert canonical({"a": {1, 2}, "b": 0.0}) == canonical({"b": -0.0, "a": {2, 1}})
     assert canonical([1]) != canonical((1,)) != canonical({1})
-
-
-def test_hundreds_of_programs_are_affordable() -> None:
-    started = time.monotonic()
-    for number in range(20):
-        assert run_checks(f"def f(a):\n    return a + {number}\n", "f", [((1,), number + 1)])
-    assert time.monotonic() - started < 20 * 0.25, sys.executable

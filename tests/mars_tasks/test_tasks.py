@@ -10,24 +10,19 @@ from mars_tasks.base import split_of, vary
 CHEAP = [name for name in TASKS if name != "python_functions"]
 
 
-def test_six_families_stand_for_the_papers_benchmarks() -> None:
-    assert list(TASKS) == [
-        "word_problems", "python_functions", "instructions", "logic", "multiple_choice", "table_lookup",
-    ]  # fmt: skip
-
-
 @pytest.mark.parametrize("task", TASKS)
 def test_each_family_uses_eight_templates_or_more(task: str) -> None:
+    assert len(TASKS) == 6
     used = {Random(f"{task}/heldout/{seed}").choice(TASKS[task].templates) for seed in range(300)}
     assert len(TASKS[task].templates) >= 8
     assert used == set(TASKS[task].templates)
 
 
 @pytest.mark.parametrize("task", CHEAP)
-def test_solutions_pass_their_own_checker(task: str) -> None:
-    for seed in range(300):
-        problem = sample(task, seed)
-        assert TASKS[task].check(problem, problem.solution), problem
+def test_only_its_own_solution_passes_its_checker(task: str) -> None:
+    problems = [sample(task, seed) for seed in range(200)]
+    assert [problem for problem in problems if not TASKS[task].check(problem, problem.solution)] == []
+    assert sum(TASKS[task].check(a, b.solution) for a, b in itertools.pairwise(problems)) < 80
 
 
 def test_solutions_in_python_pass_when_run() -> None:
@@ -45,17 +40,10 @@ def test_other_texts_are_wrong(task: str) -> None:
         assert not TASKS[task].check(sample(task, 3), text)
 
 
-@pytest.mark.parametrize("task", CHEAP)
-def test_solution_of_another_problem_is_mostly_wrong(task: str) -> None:
-    problems = [sample(task, seed) for seed in range(60)]
-    right = sum(TASKS[task].check(a, b.solution) for a, b in itertools.pairwise(problems))
-    assert right < 25
-
-
 @pytest.mark.parametrize("task", TASKS)
 def test_training_and_heldout_problems_are_disjoint(task: str) -> None:
-    training = {sample(task, seed, "train").prompt for seed in range(3000)}
-    heldout = {sample(task, seed, "heldout").prompt for seed in range(1000)}
+    training = {sample(task, seed, "train").prompt for seed in range(1500)}
+    heldout = {sample(task, seed, "heldout").prompt for seed in range(600)}
     assert not training & heldout
 
 

@@ -8,18 +8,70 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import random
 import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import httpx
+import numpy as np
 
 from mars_tasks import TASKS, sample
-from tests.performance.asking import ask, chat, quantile
 from tests.performance.served import resident_megabytes, served
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """The outcome of a request. Seconds are from its sending; `first` is None where no token came.
+
+    `finish` is the finish reason, None where the stream broke off or was left.
+    """
+
+    status: int
+    text: str = ""
+    tokens: int = 0
+    first: float | None = None
+    seconds: float = 0.0
+    finish: str | None = None
+    retry_after: float = 0.0
+
+
+async def ask(client: httpx.AsyncClient, body: dict[str, Any], *, leave_after: int | None = None) -> Asked:
+    """Stream an answer; with `leave_after`, go after so many events."""
+    began = time.perf_counter()
+    text, tokens, first, finish, events = "", 0, None, None, 0
+    told = {**body, "stream": True, "stream_options": {"include_usage": True}}
+    async with client.stream("POST", "/v1/chat/completions", json=told) as answer:
+        if answer.status_code != 200:
+            await answer.aread()
+            return Asked(status=answer.status_code, retry_after=float(answer.headers.get("retry-after", 0)))
+        async for line in answer.aiter_lines():
+            if not line.startswith("data: {"):
+                continue
+            event = json.loads(line.removeprefix("data: "))
+            events += 1
+            for choice in event.get("choices", ()):
+                said = choice["delta"].get("content", "")
+                if said and first is None:
+                    first = time.perf_counter() - began
+                text += said
+                finish = choice["finish_reason"] or finish
+            if event.get("usage"):
+                tokens = event["usage"]["completion_tokens"]
+            if leave_after is not None and events >= leave_after:
+                return Asked(status=200, text=text, first=first, seconds=time.perf_counter() - began)
+    seconds = time.perf_counter() - began
+    return Asked(status=200, text=text, tokens=tokens, first=first, seconds=seconds, finish=finish)
+
+
+def chat(prompt: str, tokens: int, **options: Any) -> dict[str, Any]:
+    """The body of a request."""
+    return {"messages": [{"role": "user", "content": prompt}], "max_tokens": tokens, **options}
+
 
 LEAVE, MALFORMED = 0.25, 0.1
 CHECKPOINT = "assets/checkpoints/mars-b8"
@@ -132,7 +184,7 @@ async def _soak(soak: Soak, pid: int, options: argparse.Namespace) -> int:
     seconds = time.monotonic() - began
     watching.cancel()
     left = await soak.left_behind()
-    times = [quantile(soak.first, share) for share in (0.5, 0.99)] if soak.first else [0.0, 0.0]
+    times = np.quantile(soak.first or [0.0], (0.5, 0.99))
     sys.stdout.write(
         f"{options.clients} clients, {seconds:.0f} s: {dict(soak.counts)}\n"
         f"wrong: {len(soak.wrong)}; rows left: {left}\n"

@@ -89,27 +89,15 @@ def test_predictions_come_for_the_last_columns(model: PreTrainedModel, opened: O
     close(rows.forward(window([[5], [6]], [[4], [4]], 1))[0], plain(model, [7, 8, 9, 5], 1))
 
 
-def test_an_extent_beyond_the_window_hides_the_rest(model: PreTrainedModel, opened: Open) -> None:
-    rows = opened(1, 20)
-    rows.forward(window([[7, 8, 9, 3, 3, 3]], [slots(0, 6)], 0))
-    far = Window(ids_RQ=torch.tensor([[10]]), slots_RQ=torch.tensor([[4]]), extent=12, keep=1)
-    close(rows.forward(far)[0], plain(model, [7, 8, 9, 10], 1))
-
-
 def test_rows_are_rewound_by_writing_slots_again(model: PreTrainedModel, opened: Open) -> None:
-    rows = opened(1, 20)
-    rows.forward(window([[7, 8, 9, 3, 3, 3]], [slots(0, 6)], 4))
-    logits = rows.forward(window([[10, 11, 3]], [slots(3, 3)], 3))
-    close(logits[0], plain(model, [7, 8, 9, 10, 11, 3], 3))
-
-
-def test_a_row_of_padding_disturbs_nobody(model: PreTrainedModel, opened: Open) -> None:
+    """What lies behind an extent is hidden, and a row of padding disturbs nobody."""
     rows = opened(2, 20)
-    logits = rows.forward(window([[7, 8, 9], [0, 0, 0]], [slots(0, 3), [0, 0, 0]], 3))
-    assert logits.isfinite().all()
-    logits = rows.forward(window([[5], [6]], [[4], [1]], 1))
-    close(logits[0], plain(model, [7, 8, 9, 5], 1))
+    rows.forward(window([[7, 8, 9, 3, 3, 3], [0] * 6], [slots(0, 6), [0] * 6], 4))
+    far = Window(ids_RQ=torch.tensor([[10], [6]]), slots_RQ=torch.tensor([[4], [1]]), extent=12, keep=1)
+    logits = rows.forward(far)
+    close(logits[0], plain(model, [7, 8, 9, 10], 1))
     close(logits[1], plain(model, [6], 1))
+    close(rows.forward(window([[10, 11, 3]], [slots(3, 3)], 3))[0], plain(model, [7, 8, 9, 10, 11, 3], 3))
 
 
 def test_a_window_leaves_other_rows_alone(model: PreTrainedModel, opened: Open) -> None:
@@ -178,18 +166,12 @@ def test_padding_in_a_tree_is_seen_by_nobody(model: PreTrainedModel, opened: Ope
     close(logits[0, 2:], plain(model, [7, 8, 9, 30], 1))
 
 
-def test_the_mask_token_has_no_chance(opened: Open) -> None:
+def test_masks_have_no_chance_and_slots_an_end(opened: Open) -> None:
     logits = opened(1, 20, 3).forward(window([[7, 8]], [[1, 2]], 2))
     assert (logits[..., 3] == -torch.inf).all()
     assert logits[..., 4:].isfinite().all()
-
-
-def test_a_slot_beyond_the_capacity_is_refused(opened: Open) -> None:
     with pytest.raises(ValueError, match="slots must be <= the capacity of 4, got 5"):
         opened(1, 4).forward(window([[7, 8]], [[4, 5]], 1))
-
-
-def test_a_row_beyond_the_opened_ones_is_refused(opened: Open) -> None:
     with pytest.raises(ValueError, match="rows must be < the 2 opened, got row 2"):
         opened(2, 4).forward(window([[7], [8]], [[1], [1]], 1, first=1))
 

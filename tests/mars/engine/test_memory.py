@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 import sys
 from pathlib import Path
 
 import pytest
 import torch
-from transformers import PreTrainedModel
 
 from mars.engine.memory import Access, Memory
-from mars.engine.network import Network
-from mars.engine.transformer import Transformer
 from mars.engine.window import Window
 
 LAYERS, ROWS, SLOTS, HEADS, SIZE = 2, 4, 12, 3, 5
@@ -76,18 +72,6 @@ def test_clearing_forgets_what_was_noted_and_nothing_else() -> None:
     assert not memory._tensor[:, :3, :, :6].any()
     assert (memory._tensor[:, 3:] == 1).all()
     assert (memory._tensor[:, :, :, 6:] == 1).all()
-
-
-@torch.inference_mode()
-def test_the_network_remembers_what_the_modules_do(tiny_model: PreTrainedModel) -> None:
-    """Two query heads share a key-value head here."""
-    model = copy.deepcopy(tiny_model).double()
-    lean, modules = (Memory(reader, 3, 20) for reader in (Network(model), Transformer(model)))
-    for slots in ([[1, 2, 3], [1, 2, 3], [0, 0, 1]], [[4, 5, 6], [3, 4, 5], [2, 3, 4]]):
-        for memory in (lean, modules):
-            memory.forward(window(slots))
-    torch.testing.assert_close(lean._tensor[:, :, :, 1:], modules._tensor[:, :, :, 1:], atol=1e-5, rtol=1e-5)
-    assert lean._tensor[:, :, :, 1:5].any(-1).all()
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")

@@ -35,14 +35,11 @@ def seen_slots(window: Window) -> list[list[list[int]]]:
     return [[row.nonzero().flatten().tolist() for row in rows] for rows in visible]
 
 
-def test_causal_columns_see_slots_up_to_their_own() -> None:
+def test_columns_see_what_comes_before_them() -> None:
     window = causal([[7, 8], [0, 9]], [[2, 3], [0, 1]])
     assert seen_slots(window) == [[[1, 2], [1, 2, 3]], [[0], [1]]]
     assert window.positions.tolist() == [[1, 2], [0, 0]]
-
-
-def test_columns_of_a_tree_see_their_branch() -> None:
-    assert seen_slots(tree(3)) == [[[1, 2, 3], [1, 2, 3, 4], [1, 2, 3, 5]]]
+    assert seen_slots(tree(3)) == [[[1, 2, 3], [1, 2, 3, 4], [1, 2, 3, 5]]], "its branch"
 
 
 def test_merged_windows_see_what_they_saw_alone() -> None:
@@ -64,15 +61,10 @@ def test_places_that_no_part_names_are_padding() -> None:
     assert window.slots_RQ.tolist() == [[0, 0], [2, 3], [0, 0], [0, 5]]
     assert window.positions.tolist() == [[0, 0], [1, 2], [0, 0], [0, 4]]
     assert seen_slots(window)[0] == seen_slots(window)[2] == [[0], [0]]
+    assert window.sees_RQQ is None, "causal windows stay causal"
     alone = merge([([1], tree(3))])
     assert alone.slots_RQ.tolist() == [[0, 0, 0], [3, 4, 5]]
     assert seen_slots(alone) == [[[0], [0], [0]], [[1, 2, 3], [1, 2, 3, 4], [1, 2, 3, 5]]]
-
-
-def test_merged_causal_windows_stay_causal() -> None:
-    window = merge([([0], causal([[7, 8]], [[2, 3]])), ([1], causal([[9]], [[5]]))])
-    assert window.sees_RQQ is None
-    assert window.slots_RQ.tolist() == [[2, 3], [0, 5]]
 
 
 def test_the_mask_hides_what_is_not_visible() -> None:

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -209,10 +210,8 @@ def test_bad_input_is_said_in_a_sentence(
     monkeypatch.chdir(ROOT)
     assert main([*arguments, "--port", "0"]) == 2
     assert says in capsys.readouterr().err
-
-
-def test_a_taken_port_is_said_before_loading(served: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    from mars.serve.__main__ import main
-
-    assert main(["--checkpoint", "no/such/folder", "--port", str(served.port)]) == 1
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        assert main([*arguments, "--port", str(taken.getsockname()[1])]) == 1, "said before anything is loaded"
     assert "cannot be used" in capsys.readouterr().err

@@ -39,8 +39,7 @@ def test_it_encodes_and_decodes_like_the_checkpoint_itself(
     assert far.place.startswith("127.0.0.1:")
 
 
-@pytest.mark.parametrize("decoder", ["autoregressive", "self_speculative", "sliding_window"])
-@pytest.mark.parametrize("temperature", [0.0, 0.8])
+@pytest.mark.parametrize(("decoder", "temperature"), [("self_speculative", 0.0), ("sliding_window", 0.8)])
 def test_records_come_from_there(
     far: remote.RemoteCheckpoint, checkpoint: Checkpoint, decoder: str, temperature: float
 ) -> None:
