@@ -218,7 +218,7 @@ def board() -> Message:
     plan = Plan(count=FEWEST, task="logic", first=4)
     lanes = [card("a", "ar", title="=AR"), card("b", "masks", checkpoint="mars, b8"), card("c", "masks", problem="No.")]
     wrote = {
-        key: messages.wrote(key, 0, Outcome(text="t", right=right, tokens=6, passes=3, reason="stop"))
+        key: messages.wrote(key, 0, Outcome(text="t", right=right, tokens=6, passes=3, seconds=1.0, reason="stop"))
         for key, right in (("a", True), ("b", False))
     }
     opening = messages.opening("0123456789", "2026-11-22T05:00:00", plan, plan.problems[:2], lanes)

@@ -8,11 +8,10 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 import mars_tasks as tasks
-from app.board.lane import BATCH, BoardLane, Outcome, Plan
+from app.board.lane import BoardLane, Outcome, Plan
 from app.compare import problems
 from app.compare.lane_request import comparable
 from app.compare.stream import Card, Refusal, Status
-from mars.metrics import Count
 from mars.records import FinishReason
 from mars.schema import StrictDict
 
@@ -39,7 +38,6 @@ class Opening(StrictDict):
     task: str
     first: int
     limit: int
-    batch: int
     lanes: list[Card]
     problems: list[Problem]
 
@@ -84,13 +82,11 @@ class Pairs(StrictDict):
 
 
 class Score(StrictDict):
-    """The row of a lane; a value that is not known yet is None. `interval` is Wilson's, 95 %.
+    """The row of a lane, over the problems that it has finished; a value that is not known yet is None.
 
-    `tokens`, `passes` and `tokensPerForward` count every pass so far, `tokensPerProblem` the problems that are over.
-    `tokensPerSecond` covers finished batches only: towards the end of a batch fewer rows share each pass, so lanes
-    could not be compared. `speedup` covers the batches that the baseline has finished too; a model of another size has
-    none. `threshold` is that of the latest pass, `inactive` says why the lane writes one token per pass at it, `turned`
-    says that it has changed.
+    `interval` is Wilson's, 95 %. `speedup` covers the problems that the baseline has finished too; a model of another
+    size has none. `threshold` is that of the latest pass, `inactive` says why the lane writes one token per pass at it,
+    `turned` says that it has changed.
     """
 
     kind: Literal["score"]
@@ -98,9 +94,7 @@ class Score(StrictDict):
     n: int
     right: int
     interval: list[float] | None
-    tokens: int
-    passes: int
-    tokensPerForward: float
+    tokensPerForward: float | None
     tokensPerProblem: float | None
     tokensPerSecond: float | None
     speedup: float | None
@@ -127,7 +121,6 @@ def opening(identity: str, date: str, plan: Plan, chosen: Sequence[tasks.Problem
         "task": plan.task,
         "first": plan.first,
         "limit": plan.max_new_tokens,
-        "batch": BATCH,
         "lanes": list(lanes),
         "problems": [
             {
@@ -161,24 +154,24 @@ def standing(lane: BoardLane, baseline: BoardLane) -> Score:
     """The row of `lane`, rounded for the page; the baseline itself has neither speed-up nor pairs."""
     from analysis.stats.intervals import wilson_interval  # late: it reads scipy
 
-    n = len(lane.outcomes)
-    other, same = lane is not baseline, comparable(lane.checkpoint, baseline.checkpoint)
+    answers, request = [*lane.outcomes.values()], lane.request
+    n, tokens, shared = len(answers), sum(one.tokens for one in answers), _both(lane, baseline)
+    other = lane is not baseline
+    same = comparable(request.checkpoint, baseline.request.checkpoint)
     return {
         "kind": "score",
-        "lane": lane.key,
+        "lane": request.key,
         "n": n,
         "right": lane.right,
         "interval": [round(end, 5) for end in wilson_interval(lane.right, n)] if n else None,
-        "tokens": lane.tally.tokens,
-        "passes": lane.tally.passes,
-        "tokensPerForward": round(lane.tally.tokens_per_forward, 4),
-        "tokensPerProblem": round(sum(one.tokens for one in lane.outcomes.values()) / n, 2) if n else None,
-        "tokensPerSecond": _rounded(_speed(lane.batches), 2),
-        "speedup": _rounded(_speed_up(lane.batches, baseline.batches), 4) if other and same else None,
+        "tokensPerForward": round(tokens / sum(one.passes for one in answers), 4) if n else None,
+        "tokensPerProblem": round(tokens / n, 2) if n else None,
+        "tokensPerSecond": round(_speed(answers), 2) if n else None,
+        "speedup": round(_speed(shared[0]) / _speed(shared[1]), 4) if other and same and shared[0] else None,
         "pairs": pairs(lane, baseline) if other else None,
         "threshold": lane.threshold,
-        "turned": len(lane.thresholds) > 1,
-        "inactive": lane.inactive(lane.threshold),
+        "turned": lane.turned,
+        "inactive": request.inactive(lane.threshold),
     }
 
 
@@ -186,29 +179,24 @@ def pairs(lane: BoardLane, baseline: BoardLane) -> Pairs:
     """Both lanes on the problems that both have finished."""
     from analysis.stats.pairs import PairedDifference  # late: it reads scipy
 
-    shared = lane.outcomes.keys() & baseline.outcomes.keys()
-    mine = {number for number in shared if lane.outcomes[number].right}
-    theirs = {number for number in shared if baseline.outcomes[number].right}
-    difference = PairedDifference(n=len(shared), gained=len(mine - theirs), lost=len(theirs - mine))
+    verdicts = [(mine.right, theirs.right) for mine, theirs in zip(*_both(lane, baseline), strict=True)]
+    difference = PairedDifference(
+        n=len(verdicts), gained=verdicts.count((True, False)), lost=verdicts.count((False, True))
+    )
     return {
         "n": difference.n,
-        "both": len(mine & theirs),
+        "both": verdicts.count((True, True)),
         "onlyBaseline": difference.lost,
         "onlyThis": difference.gained,
         "p": round(difference.p_value, 5),
     }
 
 
-def _speed(batches: list[Count]) -> float | None:
-    seconds = sum(batch.seconds for batch in batches)
-    return sum(batch.tokens for batch in batches) / seconds if seconds else None
+def _both(lane: BoardLane, baseline: BoardLane) -> tuple[list[Outcome], list[Outcome]]:
+    """The answers of both lanes to the problems that both have finished."""
+    numbers = [number for number in lane.outcomes if number in baseline.outcomes]
+    return [lane.outcomes[number] for number in numbers], [baseline.outcomes[number] for number in numbers]
 
 
-def _speed_up(batches: list[Count], others: list[Count]) -> float | None:
-    shared = min(len(batches), len(others))
-    fast, slow = _speed(batches[:shared]), _speed(others[:shared])
-    return fast / slow if fast and slow else None
-
-
-def _rounded(value: float | None, places: int) -> float | None:
-    return None if value is None else round(value, places)
+def _speed(answers: Sequence[Outcome]) -> float:
+    return sum(one.tokens for one in answers) / sum(one.seconds for one in answers)

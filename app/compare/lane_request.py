@@ -213,12 +213,12 @@ def why_one_token(choice: LaneChoice, checkpoint: Checkpoint, threshold: float |
     return None
 
 
-def comparable(one: Checkpoint, other: Checkpoint) -> bool:
+def comparable(one: Checkpoint | None, other: Checkpoint | None) -> bool:
     """Whether a ratio of their speeds is one of decoders: their models have the same size, adapters aside."""
     return _size(one) == _size(other)
 
 
-def _size(checkpoint: Checkpoint) -> tuple[object, ...]:
+def _size(checkpoint: Checkpoint | None) -> tuple[object, ...]:
     """Layers and width; nothing is known of a model that is no model of `transformers`, as on another machine."""
-    config = getattr(checkpoint.engine, "config", None)
+    config = getattr(checkpoint and checkpoint.engine, "config", None)
     return tuple(getattr(config, name, None) for name in ("num_hidden_layers", "hidden_size"))

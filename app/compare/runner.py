@@ -65,7 +65,7 @@ class Runner:
         except ModelError as error:
             yield stream.lines((opening, stream.state("failed", str(error))))
             return
-        problem = _problem(cards)
+        problem = cannot_write(cards)
         state = stream.state("failed", problem) if problem else stream.state("idle", READY)
         yield stream.lines((stream.opening(uuid4().hex, cards), state))
 
@@ -126,15 +126,15 @@ class Runner:
             yield NEVER_BEGAN
             return
         with ExitStack() as stack:
-            entries, cards = self._entered(lane_request.with_checkpoints(lanes, self.models, stack), question, live)
+            entries, cards = self.entered(lane_request.with_checkpoints(lanes, self.models, stack), question, live)
             yield Step((stream.opening(identity, cards),))
             if not entries:
-                raise ModelError(_problem(cards))
+                raise ModelError(cannot_write(cards))
             ran.extend(entry.lane for entry in entries)
             yield Step((stream.state("running", _running(cards)),))
             yield from compare(entries, question, live, self.queue)
 
-    def _entered(
+    def entered(
         self, requests: Sequence[LaneRequest], question: Question, live: LiveRun
     ) -> tuple[list[Entry], list[stream.Card]]:
         """The lanes that can write, and the cards of all lanes."""
@@ -209,7 +209,7 @@ def explained(steps: Iterator[Step]) -> Iterator[Step]:
         yield Step((stream.state("failed", failure(error)),))
 
 
-def _problem(cards: list[stream.Card]) -> str:
+def cannot_write(cards: Sequence[stream.Card]) -> str:
     """A sentence about the first lane that cannot write, with the reason; empty if all can."""
     return next((f"{card['title']} cannot write: {card['problem']}" for card in cards if card["problem"]), "")
 

@@ -7,7 +7,7 @@ from typing import Any
 import gradio as gr
 
 from app.board import scoring
-from app.board.lane import ALL, BATCH, FEWEST, MOST, USUAL, Plan
+from app.board.lane import ALL, FEWEST, MOST, USUAL, Plan
 from app.compare import problems
 from app.tabs import compare
 from app.tabs.parts import QUIET, begun, drawn, ended, refusal
@@ -31,7 +31,7 @@ class Board:
                     families, value=ALL, label="Family", elem_id="board-family", filterable=False, min_width=10
                 )
                 self.count = gr.Slider(
-                    FEWEST, MOST, value=USUAL, step=BATCH, label="Problems", elem_id="board-count", buttons=[]
+                    FEWEST, MOST, value=USUAL, step=FEWEST, label="Problems", elem_id="board-count", buttons=[]
                 )
                 with gr.Row(elem_classes="lens-go"):
                     self.score = gr.Button("Score", variant="primary", size="lg", elem_id="board-score", min_width=10)

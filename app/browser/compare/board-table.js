@@ -15,7 +15,7 @@ const percent = (share) => String(Math.round(100 * share));
 const COLUMNS = [
   ["right", "Right answers among the finished problems, with the 95 % Wilson interval of their share.", rightWords],
   ["tokens / problem", "Mean length of the finished answers, end of turn included.", (score) => [known(score.tokensPerProblem, 1)]],
-  ["tokens / pass", "Tokens ÷ decode and verify passes, of every pass so far.", (score) => [known(score.passes && score.tokensPerForward, 2)]],
+  ["tokens / pass", "Tokens ÷ decode and verify passes, over the finished problems.", (score) => [known(score.tokensPerForward, 2)]],
   ["tok / s", "Tokens ÷ seconds of model time, over the finished problems.", (score) => [known(score.tokensPerSecond, 0)]],
   ["speed-up", "Its tok / s ÷ that of the baseline, over the problems that both have finished.", (score, other) => [other ? known(score.speedup, 2, "×") : "baseline"]],
   ["against the baseline", "Problems that only one of the two lanes has right.", pairWords],

@@ -103,9 +103,9 @@ class Board extends RunView {
   }
 }
 
-function describe({ task, problems, first, count, limit, batch }) {
+function describe({ task, problems, first, count, limit }) {
   const which = task === "all" ? "all families in turn" : problems[0].family;
-  return `${count} problems, ${which}, seeds from ${first} · at most ${limit} tokens each · ${batch} share each forward pass`;
+  return `${count} problems, ${which}, seeds from ${first} · at most ${limit} tokens each`;
 }
 
 // One problem, opened below the grid: what was asked, what is right, and what each lane wrote.

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from app.board.lane import BATCH, Plan, batches
+from app.board.lane import Plan
 from app.compare.problems import LARGEST_SEED
 from app.scheduling import Limits
 from mars_tasks import TASKS, sample
@@ -23,13 +23,6 @@ def test_one_family_alone() -> None:
 def test_seeds_that_would_be_too_large_begin_again() -> None:
     asked = Plan(count=5, task="logic", first=LARGEST_SEED - 1).problems
     assert [problem.seed for problem in asked] == [LARGEST_SEED - 1, LARGEST_SEED, 0, 1, 2]
-
-
-def test_batches_number_every_problem_once() -> None:
-    asked = Plan(count=12, first=0).problems
-    found = list(batches(asked))
-    assert [len(batch) for batch in found] == [BATCH, BATCH, 12 - 2 * BATCH]
-    assert {number: problem for batch in found for number, problem in batch.items()} == dict(enumerate(asked))
 
 
 def test_a_slider_may_send_whole_floats() -> None:

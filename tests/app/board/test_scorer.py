@@ -107,16 +107,46 @@ def test_the_ar_lane_is_the_baseline(make_runner: MakeRunner) -> None:
     assert rows["a"]["pairs"] == {"n": 5, "both": 1, "onlyBaseline": 1, "onlyThis": 1, "p": 1.0}
 
 
-def test_its_own_threshold_ignores_the_slider(make_runner: MakeRunner) -> None:
+def test_the_slider_acts_on_lanes_that_follow(make_runner: MakeRunner) -> None:
     own = LaneChoice(checkpoint="mars", follows=False, threshold=0.99)
     runner = make_runner()
     with runner.queue.lock("cpu"):
         identity = start(runner, MARS, own)
-        runner.sessions.set_threshold("me", None)
+        until(lambda: of_kind(written(runner, identity), "open"))
+        runner.sessions.set_threshold("me", 0.99)
     rows = {row["lane"]: row for row in of_kind(over(runner, identity), "score")}
-    assert rows["a"]["threshold"] is None
-    assert rows["b"]["threshold"] == 0.99
+    assert (rows["a"]["threshold"], rows["b"]["threshold"]) == (0.99, 0.99)
     assert not rows["b"]["turned"]
+    assert rows["a"]["tokensPerForward"] == 1.0, "masks are read with a score of 0.9"
+
+
+def test_every_lane_writes_every_problem_once(make_runner: MakeRunner) -> None:
+    found = score(make_runner(), AR, MARS)
+    wrote = of_kind(found, "wrote")
+    assert len(wrote) == 10
+    right = {(message["lane"], message["problem"]) for message in wrote if message["right"]}
+    assert right == {("a", 0), ("a", 1), ("b", 1), ("b", 2)}
+    assert [message["problems"] for message in of_kind(found, "writing")[::2]] == [[n] for n in range(5)]
+    rows = {row["lane"]: row for row in of_kind(found, "score")}
+    assert rows["a"]["n"] == rows["b"]["n"] == 5
+    assert (rows["a"]["tokensPerForward"], rows["a"]["pairs"]) == (1.0, None)
+    assert rows["b"]["tokensPerForward"] > 1.5
+    assert rows["b"]["speedup"] == pytest.approx(rows["b"]["tokensPerSecond"] / rows["a"]["tokensPerSecond"], rel=1e-3)
+
+
+def test_stopping_counts_nothing_unfinished(make_runner: MakeRunner) -> None:
+    runner = make_runner()
+    plan = Plan(count=50, task="logic", first=0, max_new_tokens=96)
+    identity = scoring.start(runner, "me", plan, [AR, MARS], 0.8)
+    until(lambda: of_kind(written(runner, identity), "wrote"))
+    runner.sessions.stop("me")
+    found = over(runner, identity)
+    state, sentence = closing(found)
+    assert (state, sentence[:13]) == ("stopped", "Stopped. AR: ")
+    wrote, rows = of_kind(found, "wrote"), {row["lane"]: row for row in of_kind(found, "score")}
+    assert 0 < len(wrote) < 100
+    assert sum(row["n"] for row in rows.values()) == len(wrote)
+    assert "cancelled" not in {message["reason"] for message in wrote}
 
 
 def test_a_lane_that_cannot_write_says_why(make_runner: MakeRunner) -> None:
@@ -132,7 +162,7 @@ def test_a_lane_that_cannot_write_says_why(make_runner: MakeRunner) -> None:
 def test_without_a_writing_lane_the_board_fails(make_runner: MakeRunner) -> None:
     state, sentence = closing(score(make_runner(), BROKEN))
     assert state == "failed"
-    assert sentence.startswith("No lane can write. MARS: ")
+    assert sentence.startswith("MARS cannot write: ")
 
 
 def test_a_draft_is_paired_with_its_target(make_runner: MakeRunner) -> None:
