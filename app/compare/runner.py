@@ -50,24 +50,22 @@ class Runner:
         self.limits = limits
         self.event_streams = EventStreams()
 
-    def introduce(self, lanes: Sequence[LaneChoice], threshold: float | None = DEFAULT_THRESHOLD) -> Iterator[str]:
-        """Yield the idle stage, with the slider at `threshold`, while the chosen checkpoints load, and then."""
-        cards = [request.card(threshold) for request in lane_request.requested(lanes)]
-        opening = stream.opening(uuid4().hex, cards)
-        try:
-            for sentence in self._loaded(lane_request.checkpoint_names(lanes)):
-                if sentence:
-                    yield stream.lines((opening, self._waiting(lanes), stream.state("loading", sentence)))
-            with ExitStack() as stack:
-                cards = [
-                    request.card(threshold) for request in lane_request.with_checkpoints(lanes, self.models, stack)
-                ]
-        except ModelError as error:
-            yield stream.lines((opening, stream.state("failed", str(error))))
-            return
+    def introduce(self, lanes: Sequence[LaneChoice], threshold: float | None = DEFAULT_THRESHOLD) -> str:
+        """The idle stage, with the slider at `threshold`, while the chosen checkpoints load; ModelError if one is not.
+
+        What a checkpoint has to say about its lane is there if it is loaded; else it comes with a run.
+        """
+        requests, names = lane_request.requested(lanes), lane_request.checkpoint_names(lanes)
+        with ExitStack() as stack:
+            if not self.elsewhere:
+                for name in names:
+                    self.models.request(name)
+                if all(self.models.wait(name, POLL_SECONDS) for name in names):
+                    requests = lane_request.with_checkpoints(lanes, self.models, stack)
+            cards = [request.card(threshold) for request in requests]
         problem = cannot_write(cards)
         state = stream.state("failed", problem) if problem else stream.state("idle", READY)
-        yield stream.lines((stream.opening(uuid4().hex, cards), state))
+        return stream.lines((stream.opening(uuid4().hex, cards), state))
 
     def start(self, session: str, question: Question, lanes: Sequence[LaneChoice], passes_per_second: float) -> str:
         """Start one comparison in a thread and return its identity; BusyError if the queue is full."""
@@ -119,11 +117,7 @@ class Runner:
         requests = lane_request.requested(lanes)
         cards = [_card(request, question, live) for request in requests]
         yield Step((stream.opening(identity, cards),))
-        for told in self.ready(lane_request.checkpoint_names(lanes), live):
-            loading = told is not None and told["state"] == "loading"
-            yield Step((*([self._waiting(lanes)] if loading else []), *([told] if told else [])))
-        if live.stopped:
-            yield NEVER_BEGAN
+        if not (yield from self.prepared(lanes, live)):
             return
         with ExitStack() as stack:
             entries, cards = self.entered(lane_request.with_checkpoints(lanes, self.models, stack), question, live)
@@ -161,8 +155,14 @@ class Runner:
                 ahead = "1 run is" if position == 1 else f"{position} runs are"
                 told = stream.state("queued", f"Waiting for the device: {ahead} ahead of yours.")
             yield told
-        for sentence in self._loaded(names, again=True, stopped=lambda: live.stopped):
-            yield stream.state("loading", sentence) if sentence else None
+        names = list(names)
+        for name in names:
+            self.models.request(name, again=True)
+        for name in names:
+            sentence = ""
+            while not self.models.wait(name, POLL_SECONDS if sentence else 0.0) and not live.stopped:
+                before, sentence = sentence, self.models.progress(name)
+                yield stream.state("loading", sentence) if sentence != before else None
 
     def prepared(self, choices: Sequence[LaneChoice], live: LiveRun) -> Generator[Step, None, bool]:
         """The steps of `ready` for these lanes; returns whether nobody has stopped the run meanwhile."""
@@ -171,27 +171,6 @@ class Runner:
         if live.stopped:
             yield NEVER_BEGAN
         return not live.stopped
-
-    def _loaded(
-        self, names: Iterable[str], again: bool = False, stopped: Callable[[], bool] = lambda: False
-    ) -> Iterator[str]:
-        """Wait until all are loaded or have failed; yields a sentence now and then, empty if nothing has changed."""
-        for name in names:
-            self.models.request(name, again)
-        for name in names:
-            told = ""
-            while not self.models.wait(name, POLL_SECONDS if told else 0.0) and not stopped():
-                sentence = self.models.progress(name)
-                yield sentence if sentence != told else ""
-                told = sentence
-
-    def _waiting(self, lanes: Sequence[LaneChoice]) -> stream.Waiting:
-        """The message with the checkpoint that each lane waits for, and the progress of loading it."""
-        found = dict[str, str | None]()
-        for request in lane_request.requested(lanes):
-            late = [name for name in request.choice.checkpoints if not self.models.wait(name, 0.0)]
-            found[request.key] = self.models.progress(late[0]) if late else None
-        return stream.Waiting(kind="waiting", lanes=found)
 
 
 def _card(request: LaneRequest, question: Question, live: LiveRun) -> stream.Card:

@@ -173,13 +173,6 @@ class Agreement(StrictDict):
     whole: bool
 
 
-class Waiting(StrictDict):
-    """The progress of what each lane waits for; None for a lane that waits for nothing."""
-
-    kind: Literal["waiting"]
-    lanes: dict[str, str | None]
-
-
 class Same(StrictDict):
     """These lanes, the baseline first, ended by themselves and wrote the same text."""
 
@@ -217,7 +210,6 @@ Message = Annotated[
     | End
     | Difference
     | Agreement
-    | Waiting
     | Same
     | Correctness
     | SpeedUp,

@@ -10,25 +10,21 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cache
 from multiprocessing.sharedctypes import RawArray
 from queue import SimpleQueue
 from typing import Any
-from uuid import uuid4
 
 import gradio as gr
 import spaces
 
-from app.compare import lane_request, stream
 from app.compare.event_stream import Step
-from app.compare.lane_choice import LaneChoice
-from app.compare.runner import READY, Keep, Runner, Write, explained
+from app.compare.runner import Keep, Runner, Write, explained
 from app.models.manager import Models
 from app.models.placement import Loader, read_libraries
 from app.runs.run import Run
 from app.scheduling import AdmissionQueue, LiveRun, Sessions
-from mars.config import DEFAULT_THRESHOLD
 
 START_SECONDS, PASS_SECONDS, MOST_SECONDS = 30.0, 0.02, 120.0
 """An estimate of what a run costs: to load and warm up its models, and for a pass; and the most that is asked for."""
@@ -93,11 +89,6 @@ class ZeroRunner(Runner):
     def __init__(self, *parts: Any) -> None:
         read_libraries()  # before any process is forked
         super().__init__(*parts)
-
-    def introduce(self, lanes: Sequence[LaneChoice], threshold: float | None = DEFAULT_THRESHOLD) -> Iterator[str]:
-        """Yield the idle stage with the lanes as chosen; what a checkpoint has to say about them comes with a run."""
-        cards = [request.card(threshold) for request in lane_request.requested(lanes)]
-        yield stream.lines((stream.opening(uuid4().hex, cards), stream.state("idle", READY)))
 
     def begin(self, session: str, live: LiveRun, write: Write, most_passes: int, keep: Keep | None = None) -> str:
         """As in a runner with models, but `write` and `keep` are called where the GPU is."""

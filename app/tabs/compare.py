@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -63,7 +63,6 @@ class Tab:
 
     def __init__(self, runner: Runner, pairs: Sequence[Pair], note: str = "") -> None:
         self.runner = runner
-        self._introducing: dict[str, object] = {}
         self.pairs = tuple(pairs)
         self.starts = {pair.key: scores_in(runner.models.sources.get(pair.mars, "")).default for pair in pairs}
         first = self.pairs[0]
@@ -212,28 +211,16 @@ class Tab:
         self._introduce_after(event.then)
 
     def _introduce_after(self, listen: Callable[..., Any]) -> None:
-        inputs = [self.threshold, *self.row.inputs]
-        # Each change counts, also while the checkpoints of an earlier one load; Gradio would drop it.
-        listen(self._introduce, inputs, self.stage, concurrency_limit=None, trigger_mode="multiple", **QUIET)
+        listen(self._introduce, [self.threshold, *self.row.inputs], self.stage, **LATEST)
 
-    def _introduce(self, request: gr.Request, slider: float, *lanes: Any) -> Iterator[Any]:
-        """Yield the idle stage with these lanes, until a later change of this page replaces them."""
-        session, mine = str(request.session_hash), object()
-        if self.runner.sessions.running(session):
-            yield gr.skip()
-            return
-        self._introducing[session] = mine
+    def _introduce(self, request: gr.Request, slider: float, *lanes: Any) -> Any:
+        """The idle stage with these lanes; nothing while a run is on."""
+        if self.runner.sessions.running(str(request.session_hash)):
+            return gr.skip()
         try:
-            for value in self.runner.introduce(self.row.read(*lanes), threshold_of(slider)):
-                if self._introducing.get(session) is not mine:
-                    yield gr.skip()
-                    return
-                yield value
+            return self.runner.introduce(self.row.read(*lanes), threshold_of(slider))
         except ValueError as error:
-            yield refusal(error)
-        finally:
-            if self._introducing.get(session) is mine:
-                del self._introducing[session]
+            return refusal(error)
 
     def _run(self, request: gr.Request, *inputs: Any) -> tuple[Any, ...]:
         return self._start(request, "run", *inputs)

@@ -203,11 +203,6 @@ export class LaneView {
     this.agreement.title = tokens ? plural(tokens, "token") : "";
   }
 
-  // For its checkpoint, which is loaded; or for nothing.
-  waits(sentence) {
-    this.text.dataset.hint = sentence ?? this.lane.hint;
-  }
-
   inactive({ sentence }) {
     this.reason.textContent = sentence ?? "";
   }

@@ -50,10 +50,6 @@ export class LaneSet {
     }
   }
 
-  waiting({ lanes }) {
-    for (const [key, sentence] of Object.entries(lanes)) this.views.get(key)?.waits(sentence);
-  }
-
   agreement({ lane, baseline, tokens, whole }) {
     this.views.get(lane).agrees("Same text", ` as ${this.views.get(baseline).lane.title}${whole ? "" : " so far"}`, tokens);
   }

@@ -11,6 +11,7 @@ from app.compare import event_stream
 from app.compare.comparison import Question
 from app.compare.lane_choice import LaneChoice
 from app.compare.runner import Runner
+from app.models.manager import ModelError
 from app.runs.run import Run
 from app.scheduling import BusyError
 from tests.app import live_runs
@@ -138,9 +139,11 @@ def test_a_full_line_refuses_a_run(make_runner: MakeRunner) -> None:
 def test_a_name_that_is_not_offered_is_refused(make_runner: MakeRunner) -> None:
     runner = make_runner()
     hostile = [AR, LaneChoice(checkpoint="../../etc")]
-    for value in (written(runner, hostile).value, list(runner.introduce(hostile))[-1]):
-        assert states(value) == ["failed"]
-        assert "There is no checkpoint" in read(value)[-1]["sentence"]
+    value = written(runner, hostile).value
+    assert states(value) == ["failed"]
+    assert "There is no checkpoint" in read(value)[-1]["sentence"]
+    with pytest.raises(ModelError, match="There is no checkpoint"):
+        runner.introduce(hostile)
 
 
 def test_checkpoints_stay_loaded_while_a_run_uses_them(make_runner: MakeRunner) -> None:
@@ -268,18 +271,21 @@ def test_a_slow_load_is_told(make_runner: MakeRunner, monkeypatch: pytest.Monkey
     assert states(over(runner, identity).value) == ["running", "done"]
 
 
-def test_the_idle_stage_introduces_the_lanes(make_runner: MakeRunner) -> None:
-    value = list(make_runner().introduce(PAIR))[-1]
-    opening, state = read(value)
+def test_the_idle_stage_introduces_the_lanes(make_runner: MakeRunner, monkeypatch: pytest.MonkeyPatch) -> None:
+    runner, gate = make_runner(), threading.Event()
+    load = runner.models._load
+    monkeypatch.setattr(runner.models, "_load", lambda source: gate.wait(30) and load(source))
+    opening, state = read(runner.introduce(PAIR))
+    assert opening["lanes"][1]["note"] == "MARS, threshold"
+    assert (state["state"], runner.models.state()["loading"]) == ("idle", ["ar", "mars"])
+    gate.set()
+    assert runner.models.wait("mars")
+    opening, state = read(runner.introduce(PAIR))
     assert [lane["checkpoint"] for lane in opening["lanes"]] == ["ar", "mars"]
     assert opening["lanes"][1]["note"] == "MARS, threshold, block size 8 · CPU"
-    assert state["state"] == "idle"
-
-
-def test_the_idle_stage_says_which_checkpoint_is_broken(make_runner: MakeRunner) -> None:
-    value = list(make_runner().introduce([AR, LaneChoice(checkpoint="broken")]))[-1]
-    assert states(value) == ["failed"]
-    assert "config.json of broken is missing" in read(value)[-1]["sentence"]
+    broken = runner.introduce([AR, LaneChoice(checkpoint="broken")])
+    assert states(broken) == ["failed"]
+    assert "config.json of broken is missing" in read(broken)[-1]["sentence"]
 
 
 def _fail(error: Exception, *arguments: Any, **options: Any) -> Any:
