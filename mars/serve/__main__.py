@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from mars.serve.guard import Keys
 
 BAD_INPUT, CANNOT_SERVE = 2, 1
-POLICIES = ("exact", "knob")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -111,28 +110,17 @@ def parser() -> argparse.ArgumentParser:
     add(
         "--block-size", type=whole(1, MAX_BLOCK_SIZE), metavar="B", help="tokens proposed per pass (as trained, else 8)"
     )
-    _add_policy(command)
-    _add_cluster(command)
-    _add_limits(command)
-    return command
-
-
-def _add_policy(command: argparse.ArgumentParser) -> None:
-    add = command.add_argument
-    add(
-        "--policy",
-        default="exact",
-        choices=POLICIES,
-        help="what changes with the load: what exact decoding spends on drafts (exact, the default: texts never "
-        "change), or beside it the threshold of requests that leave it open (knob)",
-    )
     add(
         "--thresholds",
         type=_thresholds,
         default=(),
         metavar="T,T,…",
-        help="values of τ, descending, that the policy knob takes one after the other while requests wait, and back",
+        help="values of τ, descending, for requests that leave it open: one after the other while others wait, and "
+        "back (default: exact decoding, whose texts never change)",
     )
+    _add_cluster(command)
+    _add_limits(command)
+    return command
 
 
 def _add_cluster(command: argparse.ArgumentParser) -> None:

@@ -66,8 +66,7 @@ def application(options: argparse.Namespace, keys: Keys | None = None) -> tuple[
     for name in names:
         settings = DecodingSettings(threshold=options.threshold, block_size=served.usual_block_size, layout="auto")
         service.prepare(name, settings)
-    metrics.watch(served.name, lambda: service.running, lambda: service.waiting)
-    metrics.watch_threshold(served.name, lambda: policy.threshold)
+    metrics.watch(served.name, lambda: service.running, lambda: service.waiting, lambda: policy.threshold)
     callers = Callers(keys=keys, hosts={options.host, *options.allowed_host}, origins=options.allow_origin)
     return build(served, limits, callers, metrics), limits
 
@@ -77,28 +76,22 @@ def check(options: argparse.Namespace) -> None:
     check_threshold(options.threshold)
     if options.decoder is not None:
         decoders.check_name(options.decoder, "--decoder")
-    if options.policy != "knob":
-        if options.thresholds:
-            raise ValueError("--thresholds are for --policy knob, which moves τ along them")
-        return
     if not options.thresholds:
-        raise ValueError("--policy knob needs --thresholds T,T,…: values of τ, the first to the last under load")
+        return
     for value in options.thresholds:
         check_threshold(value)
     if list(options.thresholds) != sorted(set(options.thresholds), reverse=True):
         raise ValueError(f"--thresholds must descend, got {','.join(f'{value:g}' for value in options.thresholds)}")
     if not decoders.TABLE[options.decoder or decoders.RELAXED].always_thresholded:
-        raise ValueError(f"--policy knob moves the τ of its decoder, which {options.decoder} has not: leave it out")
+        raise ValueError(f"--thresholds move the τ of the decoder, which {options.decoder} has not: leave it out")
 
 
 def _policy(options: argparse.Namespace, checkpoint: Checkpoint) -> tuple[Policy, str | None]:
     """The policy, and the decoder of requests that leave τ to it, unless it is that of others."""
-    if options.policy != "knob":
+    if not options.thresholds:
         return Policy(checkpoint.engine), None
     if not checkpoint.supports_masks:
-        raise ValueError(
-            f"--policy knob needs a checkpoint that was trained to fill masks, and {checkpoint.name} was not"
-        )
+        raise ValueError(f"--thresholds need a checkpoint trained to fill masks, which {checkpoint.name} was not")
     return Policy(checkpoint.engine, options.thresholds), options.decoder or decoders.RELAXED
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
@@ -24,38 +25,39 @@ class Metrics:
     """
 
     def __init__(self) -> None:
-        self._registry = CollectorRegistry()
-        self.requests = self._counter("mars_requests", "Requests answered", "route", "status")
-        self.left = self._counter("mars_requests_left", "Requests whose client left before the end")
-        self._prompt = self._counter("mars_prompt_tokens", "Tokens of prompts")
-        self._completion = self._counter("mars_completion_tokens", "Tokens of answers")
-        self._passes = self._counter("mars_passes", "Forward passes with rows of each layout", "layout")
-        self._prefills = self._counter("mars_prefill_passes", "Forward passes that read prompts")
-        self._running = self._gauge("mars_requests_running", "Requests that hold a row")
-        self._waiting = self._gauge("mars_requests_waiting", "Requests in the queue")
-        self._threshold = self._gauge("mars_threshold", "Threshold of the policy knob; 1 while it decodes exactly")
-        self.first = self._histogram("mars_time_to_first_token_seconds", "From the request to its first token", _FIRST)
-        self._each = self._histogram("mars_time_per_output_token_seconds", "Between tokens after the first", _EACH)
-        self._whole = self._histogram("mars_request_seconds", "From the request to its last token", _WHOLE)
-        self._forward = self._histogram(
-            "mars_tokens_per_forward", "Tokens of an answer over its passes", _TOKENS, "decoder"
+        registry = self._registry = CollectorRegistry()
+        counter, gauge = partial(Counter, registry=registry), partial(Gauge, registry=registry)
+        histogram = partial(Histogram, registry=registry)
+        model = ("model",)
+        self.requests = counter("mars_requests", "Requests answered", ("route", "status"))
+        self.left = counter("mars_requests_left", "Requests whose client left before the end")
+        self._prompt = counter("mars_prompt_tokens", "Tokens of prompts")
+        self._completion = counter("mars_completion_tokens", "Tokens of answers")
+        self._passes = counter("mars_passes", "Forward passes with rows of each layout", ("layout",))
+        self._prefills = counter("mars_prefill_passes", "Forward passes that read prompts")
+        self._running = gauge("mars_requests_running", "Requests that hold a row", model)
+        self._waiting = gauge("mars_requests_waiting", "Requests in the queue", model)
+        self._threshold = gauge("mars_threshold", "Threshold of open requests; 1 while they decode exactly", model)
+        self.first = histogram("mars_time_to_first_token_seconds", "Until the first token", buckets=_FIRST)
+        self._each = histogram("mars_time_per_output_token_seconds", "Between tokens after the first", buckets=_EACH)
+        self._whole = histogram("mars_request_seconds", "From the request to its last token", buckets=_WHOLE)
+        self._forward = histogram(
+            "mars_tokens_per_forward", "Tokens of an answer over its passes", ("decoder",), buckets=_TOKENS
         )
-        self._rows = self._histogram("mars_rows_per_pass", "Rows that a decoding pass wrote", _ROWS)
-        self._pass = self._histogram("mars_pass_seconds", "Device time of a pass", _EACH, "phase")
+        self._rows = histogram("mars_rows_per_pass", "Rows that a decoding pass wrote", buckets=_ROWS)
+        self._pass = histogram("mars_pass_seconds", "Device time of a pass", ("phase",), buckets=_EACH)
 
-    def watch(self, model: str, running: Callable[[], float], waiting: Callable[[], float]) -> None:
+    def watch(
+        self,
+        model: str,
+        running: Callable[[], float],
+        waiting: Callable[[], float],
+        threshold: Callable[[], float | None] = lambda: None,
+    ) -> None:
         """Call these functions for the model's gauges whenever the metrics are read."""
         self._running.labels(model).set_function(running)
         self._waiting.labels(model).set_function(waiting)
-
-    def watch_threshold(self, model: str, threshold: Callable[[], float | None]) -> None:
-        """Call this function for the policy's threshold whenever the metrics are read."""
-
-        def shown() -> float:
-            found = threshold()
-            return 1.0 if found is None else found
-
-        self._threshold.labels(model).set_function(shown)
+        self._threshold.labels(model).set_function(lambda: 1.0 if (found := threshold()) is None else found)
 
     def finished(
         self, *, decoder: str, prompt: int, completion: int, passes: int, seconds: float, writing_seconds: float
@@ -82,12 +84,3 @@ class Metrics:
     def text(self) -> bytes:
         """All of it, in Prometheus's text format."""
         return generate_latest(self._registry)
-
-    def _counter(self, name: str, about: str, *labels: str) -> Counter:
-        return Counter(name, about, labels, registry=self._registry)
-
-    def _gauge(self, name: str, about: str) -> Gauge:
-        return Gauge(name, about, ("model",), registry=self._registry)
-
-    def _histogram(self, name: str, about: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
-        return Histogram(name, about, labels, buckets=buckets, registry=self._registry)

@@ -1,4 +1,4 @@
-"""The policies of a server: `exact` changes no text, and `knob` leaves τ to those who ask for one."""
+"""A busy server: exact decoding changes no text, and `--thresholds` leave τ to those who ask for one."""
 
 from __future__ import annotations
 
@@ -55,12 +55,10 @@ def test_the_knob_moves_only_the_open_threshold(serve: Callable[..., Any]) -> No
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--policy", "knob"], "needs --thresholds"),
-        (["--thresholds", "0.9"], "for --policy knob"),
-        (["--policy", "knob", "--thresholds", "0.5,0.9"], "must descend, got 0.5,0.9"),
-        (["--policy", "knob", "--thresholds", "1.5"], "must be between 0 and 1"),
+        (["--thresholds", "0.5,0.9"], "must descend, got 0.5,0.9"),
+        (["--thresholds", "1.5"], "must be between 0 and 1"),
         (
-            ["--policy", "knob", "--thresholds", "0.9", "--decoder", "self_speculative"],
+            ["--thresholds", "0.9", "--decoder", "self_speculative"],
             "which self_speculative has not",
         ),
     ],
@@ -73,7 +71,7 @@ def test_options_that_make_no_sense_are_refused(
 
 
 def test_the_policies_begin_without_a_threshold() -> None:
-    for arguments in ([], ["--policy", "knob", "--thresholds", "0.9,0.8"]):
+    for arguments in ([], ["--thresholds", "0.9,0.8"]):
         app, _ = application(parser().parse_args(["--checkpoint", CHECKPOINT, *arguments]))
         [text] = [line for line in _metrics(app).splitlines() if line.startswith("mars_threshold{")]
         assert text == 'mars_threshold{model="mars-b8"} 1.0'
