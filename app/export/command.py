@@ -34,7 +34,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command.add_argument(
         "--run", type=Path, metavar="RUN.json", help="write one file with this saved run alone, which opens anywhere"
     )
-    command.add_argument("--runs", type=Path, metavar="FOLDER", help="the measured runs (default: assets/runs)")
     command.add_argument(
         "--live",
         nargs="*",
@@ -48,39 +47,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     serving.prepare()
     try:
         if options.run:
-            _write_single(options.run, options.output)
+            from app.export import shell  # late, as below
+            from app.runs.run import read
+
+            options.output.write_text(shell.single(read(options.run.read_bytes())), encoding="utf-8")
             return 0
         if options.output.exists() and any(options.output.iterdir()):
             raise ValueError(f"{options.output} is not empty; name a new folder.")
         if options.space:
             space.write(options.output)
         else:
-            _write_folder(options.output, options.runs, options.live)
+            for name, content in files(options.live).items():
+                path = options.output / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(content)
     except (ImportError, OSError, ValueError) as error:
         sys.stderr.write(f"app export: {error}\n")
         return 2
     return 0
 
 
-def _write_single(run: Path, output: Path) -> None:
-    from app.export import shell  # late, as below
-    from app.runs.run import read
-
-    output.write_text(shell.single(read(run.read_bytes())), encoding="utf-8")
-
-
-def _write_folder(output: Path, runs: Path | None, live: Sequence[str] | None) -> None:
-    for name, content in files(runs, live).items():
-        path = output / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
-
-
-def files(runs: Path | None = None, pairs: Sequence[str] | None = None) -> dict[str, bytes]:
-    """Every file of the folder by its path; `runs` is the folder of measured runs (None: that of the repository).
-
-    With `pairs`, their models are among them; none named are all that can be had here.
-    """
+def files(pairs: Sequence[str] | None = None) -> dict[str, bytes]:
+    """Every file of the folder by its path. With `pairs`, their models too; none named are all that can be had here."""
     from app.export import live, records, shell  # late: they import Gradio, which reads the environment
 
     models, about = ({}, None) if pairs is None else live.files(pairs or _all_pairs())
@@ -93,7 +81,7 @@ def files(runs: Path | None = None, pairs: Sequence[str] | None = None) -> dict[
     }
     if space.DOCKER.is_file():  # an installed package has no docs
         found["README.md"] = space.readme(space.STATIC).encode()
-    found |= {f"data/{name}.z": zlib.compress(text.encode(), 9) for name, text in records.files(runs).items()}
+    found |= {f"data/{name}.z": zlib.compress(text.encode(), 9) for name, text in records.files().items()}
     found |= {name: content for name, content in models.items() if name.endswith(".js")}
     return {**found, **models, "worker.js": _worker(found)}
 

@@ -50,10 +50,10 @@ def offers(runs: Mapping[str, Run]) -> list[dict[str, Any]]:
     return found
 
 
-def files(run_folder: Path | None = None) -> Files:
-    """Everything; `run_folder` has the measured runs (None: those of the repository)."""
+def files() -> Files:
+    """Everything."""
     found = dict(file for run in runs().values() for file in run_files(run))
-    return found | _tradeoffs(RequestHandler(RunCache(run_folder), runner({})))
+    return found | _tradeoffs(RequestHandler(RunCache(), runner({})))
 
 
 def run_files(run: Run) -> Iterator[tuple[str, str]]:

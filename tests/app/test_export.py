@@ -47,9 +47,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 EXPORT = """
 import sys
+from pathlib import Path
 from app.export import command, records
-records.FIGURES, records.BUDGETS = records.FIGURES[:1], records.BUDGETS[:2]
-sys.exit(command.main(["--output", sys.argv[1], "--runs", sys.argv[2]]))
+from app.tradeoffs import run_cache
+records.FIGURES, records.BUDGETS, run_cache.RUNS = records.FIGURES[:1], records.BUDGETS[:2], Path(sys.argv[2])
+sys.exit(command.main(["--output", sys.argv[1]]))
 """
 
 

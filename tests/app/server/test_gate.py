@@ -192,14 +192,17 @@ def test_half_a_surrogate_pair_is_replaced(ask: Ask) -> None:
     assert ask("POST", JOIN, content=sent).json() == {"a\ufffd": ["😀", {"b": "x\ufffd"}]}
 
 
-@pytest.mark.parametrize("session", ["", "x" * 65, "x" * 7_000_000, "../..", "<b>", "ü", "\x00"])
-def test_the_name_of_a_session_is_plain(ask: Ask, session: str) -> None:
-    assert ask("POST", JOIN, content=json.dumps({"session_hash": session}).encode()).status_code == 400
-
-
-@pytest.mark.parametrize("session", ["0a1b2c3d4e", "x" * 64, "5f0c-11.b_a", None])
-def test_the_names_of_browsers_pass(ask: Ask, session: str | None) -> None:
-    assert ask("POST", JOIN, content=json.dumps({"session_hash": session, "fn_index": 0}).encode()).status_code == 200
+@pytest.mark.parametrize(
+    ("sessions", "status"),
+    [
+        (["", "x" * 65, "x" * 7_000_000, "../..", "<b>", "ü", "\x00"], 400),
+        (["0a1b2c3d4e", "x" * 64, "5f0c-11.b_a", None], 200),
+    ],
+)
+def test_the_name_of_a_session_is_plain(ask: Ask, sessions: list[str | None], status: int) -> None:
+    for session in sessions:
+        content = json.dumps({"session_hash": session, "fn_index": 0}).encode()
+        assert ask("POST", JOIN, content=content).status_code == status, str(session)[:80]
 
 
 @pytest.mark.parametrize("path", ["queue/join", "run/predict", "cancel"])
@@ -290,15 +293,13 @@ def test_sessions_that_read_are_never_too_many() -> None:
     assert asyncio.run(visit()) == {200}
 
 
-@pytest.mark.parametrize("status", [400, 403, 404, 405, 413, 418, 422])
-def test_refusals_of_gradio_get_our_words(ask: Ask, status: int) -> None:
-    answer = ask("GET", f"{API}/info?status={status}")
-    assert answer.status_code == status
-    assert "secret" not in answer.text
-    assert answer.json()["detail"]
-
-
-def test_login_and_queue_keep_their_words(ask: Ask) -> None:
+def test_refusals_of_gradio_get_our_words(ask: Ask) -> None:
+    for status in (400, 403, 404, 405, 413, 418, 422):
+        answer = ask("GET", f"{API}/info?status={status}")
+        assert answer.status_code == status
+        assert "secret" not in answer.text
+        assert answer.json()["detail"]
+    # but login and queue keep theirs
     assert "secret" in ask("POST", "/login?status=400").text
     assert "secret" in ask("GET", f"{API}/queue/status?status=503").text
 
@@ -308,10 +309,6 @@ def test_an_error_inside_is_logged_not_shown(ask: Ask, caplog: pytest.LogCapture
     assert answer.status_code == 500
     assert "secret" not in answer.text
     assert "/srv/secret" in caplog.text
-
-
-def test_an_unknown_parameter_is_the_callers_mistake(ask: Ask) -> None:
-    assert ask("POST", f"{API}/call/v2/generate").status_code == 422
 
 
 def test_a_websocket_gets_no_answer() -> None:
