@@ -10,7 +10,7 @@ import gradio as gr
 from app import api
 from app.browser import bundle
 from app.compare.runner import Runner
-from app.models.pairs import Pair, given
+from app.models.pairs import Pair
 from app.tabs import about, address, board, compare, learn, step, theme, tradeoffs
 from app.tabs.parts import drawn
 
@@ -31,22 +31,20 @@ MOST_EVENTS = 10_000
 
 def build(
     runner: Runner,
-    choice: dict[str, str],
-    pairs: Sequence[Pair] = (),
+    pairs: Sequence[Pair],
     note: str = "",
     write_page: step.WritePage | None = None,
 ) -> gr.Blocks:
-    """The page for `runner`; `choice` is the checkpoint of each lane at the start.
+    """The page for `runner`, with these pairs of checkpoints to choose between, the first at the start.
 
-    `pairs` are those to choose between, the one of `choice` first (the default has no other); `note` is a sentence for
-    the person about that choice. `write_page` makes a page of one run.
+    `note` is a sentence for the person about that choice. `write_page` makes a page of one run.
     """
     with gr.Blocks(title="MARS Lens", analytics_enabled=False, fill_width=True) as page:
         masthead = drawn("masthead", _MASTHEAD, elem_id="masthead", codes="code.svg")
         kept = step.keeper()
         with gr.Tabs(elem_id="tabs", overflow_behavior="wrap") as tabs:
             with gr.Tab("Compare", id="compare", elem_id="tab-compare"):
-                comparing = compare.Tab(runner, pairs or [given(**choice)], note)
+                comparing = compare.Tab(runner, pairs, note)
                 comparing.connect()
                 comparing.offer()
                 board.Board(comparing)
@@ -63,7 +61,7 @@ def build(
         masthead.props["tabs"] = [tab.id for tab in tabs.children if isinstance(tab, gr.Tab)]
         address.connect(page, masthead, comparing)
         comparing.keep(kept)
-        api.register(runner, choice["mars"])
+        api.register(runner, pairs[0].mars)
     # Runs wait in a line of their own (app/scheduling.py). Without a number Gradio would let one event wait on ZeroGPU.
     page.queue(default_concurrency_limit=None, api_open=False, max_size=MOST_EVENTS)
     return page

@@ -19,7 +19,7 @@ from markdown_it import MarkdownIt
 
 from app.browser import bundle
 from app.export import records
-from app.models.pairs import REAL_SOURCES, TINY_SOURCES
+from app.models.pairs import REAL_SOURCES, TINY_SOURCES, given
 from app.page import build
 from app.runs.run import Run, thinner
 from app.tabs import step
@@ -137,7 +137,8 @@ def _blocks() -> gr.Blocks:
 
 async def _built() -> gr.Blocks:
     with gr.Blocks():
-        return build(records.runner(_sources()), {lane: _name(source) for lane, source in TINY_SOURCES.items()})
+        names = {lane: _name(source) for lane, source in TINY_SOURCES.items()}
+        return build(records.runner(_sources()), [given(**names)])
 
 
 _KEPT = ("masthead", "runs", "sharing", "stage", "step", "tradeoffs", "course")

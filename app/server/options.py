@@ -22,14 +22,13 @@ _HOST_NAME = re.compile(r"(\*\.)?[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """Options, checked. `sources` are the checkpoints by name, `choice` is the checkpoint of each lane at the start.
+    """Options, checked. `sources` are the checkpoints by name.
 
     `pairs` are those that the page offers, the first at the start; `note` says why the first is not the usual one.
     `allowed_hosts` are further names at which browsers find the page, `accounts` pairs of a name and a password.
     """
 
     sources: dict[str, str]
-    choice: dict[str, str]
     pairs: tuple[Pair, ...]
     note: str
     base: str | None
@@ -55,12 +54,10 @@ def read(arguments: Sequence[str] | None = None) -> Options:
         accounts = _accounts(given.auth_file) if given.auth_file else ()
     except ValueError as error:
         command.error(str(error))
-    lanes, note = _start({"ar": given.ar, "mars": given.mars})
-    sources, choice = _checkpoints(lanes, given.checkpoint)
+    sources, offered_pairs, note = _offer({"ar": given.ar, "mars": given.mars}, given.checkpoint)
     return Options(
         sources=sources,
-        choice=choice,
-        pairs=_pairs(sources, choice, named=bool(given.ar or given.mars)),
+        pairs=offered_pairs,
         note=note,
         limits=Limits(new_tokens=given.max_new_tokens_limit),
         allowed_hosts=tuple(given.allowed_host),
@@ -139,22 +136,18 @@ def _start(lanes: dict[str, str | None]) -> tuple[dict[str, str], str]:
     return {lane: TINY_SOURCES[lane] if missing[lane] else source for lane, source in wanted.items()}, " ".join(told)
 
 
-def _checkpoints(lanes: dict[str, str], others: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
-    """All checkpoints by name, and the name of each lane's checkpoint."""
+def _offer(lanes: dict[str, str | None], others: Sequence[str]) -> tuple[dict[str, str], tuple[Pair, ...], str]:
+    """All checkpoints by name; the pairs that the page offers, only that of the options if they name one; a note."""
+    wanted, note = _start(lanes)
     adapters = [str(file.parent) for file in sorted(SHIPPED.parent.glob("adapters/*/adapter_config.json"))]
-    found = [source for source in (*NAMED_BASES, *adapters) if unavailable(source) is None]
-    sources = offered(*lanes.values(), *others, *found)
-    by_source = {source: name for name, source in sources.items()}
-    return sources, {lane: by_source[source] for lane, source in lanes.items()}
-
-
-def _pairs(sources: dict[str, str], choice: dict[str, str], *, named: bool) -> tuple[Pair, ...]:
-    """The pairs that the page offers; with `named`, only the pair that the options name."""
-    if named:
-        return (pairs.given(**choice),)
-    by_source = {source: name for name, source in sources.items()}
-    tiny = pairs.tiny(**{lane: by_source[source] for lane, source in TINY_SOURCES.items()})
-    return (tiny,) if choice == {"ar": tiny.ar, "mars": tiny.mars} else (pairs.real(**choice), tiny)
+    installed = [source for source in (*NAMED_BASES, *adapters) if unavailable(source) is None]
+    sources = offered(*wanted.values(), *others, *installed)
+    names = {source: name for name, source in sources.items()}
+    first = {lane: names[source] for lane, source in wanted.items()}
+    if any(lanes.values()):
+        return sources, (pairs.given(**first),), note
+    tiny = pairs.tiny(**{lane: names[source] for lane, source in TINY_SOURCES.items()})
+    return sources, (tiny,) if wanted == TINY_SOURCES else (pairs.real(**first), tiny), note
 
 
 def _accounts(file: Path) -> tuple[tuple[str, str], ...]:

@@ -56,7 +56,7 @@ def host(chosen: Options, write_page: WritePage | None = None) -> int:
         from app import page
         from app.compare.runner import Runner
 
-        pinned = chosen.choice.values()
+        pinned = (chosen.pairs[0].ar, chosen.pairs[0].mars)
         loader = Loader(chosen.device, base=chosen.base, allow_other_base=chosen.allow_other_base)
         models = Models(chosen.sources, loader, pinned=pinned, told=loader.told)
         made: type[Runner] = Runner
@@ -65,7 +65,7 @@ def host(chosen: Options, write_page: WritePage | None = None) -> int:
 
             made = ZeroRunner
         runner = made(models, AdmissionQueue(chosen.places, chosen.queue_size), Sessions(), chosen.limits)
-        blocks = page.build(runner, chosen.choice, chosen.pairs, chosen.note, write_page)
+        blocks = page.build(runner, chosen.pairs, chosen.note, write_page)
         try:
             url = launch(blocks, runner, chosen, page.looks())
         except OSError:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from app.compare import runner as running
 from app.compare.runner import Runner
 from app.models.manager import Models
+from app.models.pairs import given
 from app.scheduling import LINE, USUAL_LIMITS, AdmissionQueue, Limits, Sessions
 from app.server import options, serving
 from mars.checkpoint import Checkpoint
@@ -123,7 +124,7 @@ def _serve(results: Path, arguments: Sequence[str]) -> None:
 
     runner = Scriptorium.open().runner(chosen.places, chosen.queue_size, chosen.limits)
     running.finished = _keep(running.finished, results)
-    blocks = page.build(runner, {"ar": "ar", "mars": "mars"}, write_page=single)
+    blocks = page.build(runner, [given(ar="ar", mars="mars")], write_page=single)
     url = serving.launch(blocks, runner, chosen, page.looks())
     sys.stdout.write(url + "\n")
     sys.stdout.flush()

@@ -43,7 +43,7 @@ if __name__ == "__main__":
     models = Models({name: name for name in known}, load, told=lambda source: "reading, 40 %")
     runner = Runner(models, AdmissionQueue(2, 4), Sessions())
     offered = (pairs.real("base", "adapted"), pairs.tiny("ar-sft", "mars-b8"))
-    blocks = page.build(runner, {"ar": "base", "mars": "adapted"}, offered)
+    blocks = page.build(runner, offered)
     url = serving.launch(blocks, runner, options.read([]), page.looks())
     sys.stdout.write(url + "\n")
     sys.stdout.flush()

