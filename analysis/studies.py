@@ -421,13 +421,6 @@ _ALL = (
         claims=(12,),
     ),
     Study(
-        "real-llama-cpp",
-        "the pretrained model's decoders, generate and llama.cpp in turns; printed (docs/measured.md)",
-        f"python -m analysis bench --checkpoint {ADAPTER} --decoders self_speculative/auto --batch-sizes 1 "
-        f"--questions {_SPEC_BENCH} --limit 1 --llama-cpp {BASE} --max-new-tokens 256",
-        0.4,
-    ),
-    Study(
         "real-agree",
         "exact decoding against generate of the untouched base on Spec-Bench, token by token; printed",
         f"python -m analysis {_AGREE} --dtype float32 --batch-sizes 8 --decoders self_speculative/lookup "

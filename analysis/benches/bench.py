@@ -37,15 +37,14 @@ Round = tuple[Timed, ...]
 class BenchCase:
     """A decoder that is ready to run: how it decodes, and all its prompts as token ids.
 
-    `lossless`: its outputs must be those of the baseline. `comparable`: it has the baseline's weights. `continuous`: it
-    takes in waiting prompts as rows end, so that it needs no batches.
+    `lossless`: its outputs must be those of the baseline. `continuous`: it takes in waiting
+    prompts as rows end, so that it needs no batches.
     """
 
     label: str
     decode: Decode
     prompts: Prompts
     lossless: bool = False
-    comparable: bool = True
     continuous: bool = False
 
     def round(self, batch_size: int) -> Round:
@@ -143,7 +142,7 @@ def result_of(case: BenchCase, batch_size: int, rounds: Mapping[str, Sequence[Ro
         lossless=case.lossless,
         continuous=case.continuous,
         figures={name: _estimate(column) for name, column in values.items()},
-        identical=_identical(own[0], baseline[0]) if baseline and case.comparable else None,
+        identical=_identical(own[0], baseline[0]) if baseline else None,
         n=sum(len(batch.outputs) for batch in own[0]),
         rounds=tuple((_total(measured, "tokens"), _total(measured, "seconds")) for measured in own),
     )

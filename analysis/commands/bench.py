@@ -24,7 +24,6 @@ from analysis.commands.shared import (
     print_json,
 )
 from analysis.decoding.decoder_specs import (
-    BASELINE,
     GENERATE,
     DecoderSpec,
     check_runnable,
@@ -32,13 +31,11 @@ from analysis.decoding.decoder_specs import (
     parse_decoder_specs,
     parse_threshold,
 )
-from analysis.decoding.llama_cpp import LLAMA_CPP, LlamaCpp
 from analysis.decoding.timed import Generate, Stopwatch, decode_timed, is_continuous
 from analysis.decoding.timed import run as records_of
 from mars import decoders
 from mars.checkpoint.adapter import weights_folder
 from mars.checkpoint.checkpoint import Checkpoint, load_source, paired
-from mars.checkpoint.sources import NAMED_BASES
 from mars.checkpoint.weights import load_model, read_config
 from mars.config import DEFAULT_BLOCK_SIZE, DecodingSettings
 from mars.decoding.base import check
@@ -56,7 +53,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--checkpoint", default=DEFAULT_CHECKPOINT, metavar="SOURCE", help=f"{SOURCES}, or an adapter")
     add_base_options(parser)
     add_invariant_option(parser)
-    add("--ar", metavar="SOURCE", help="another checkpoint, decoded autoregressively as one more decoder")
     drafted = decoders.names(decoders.drafted())
     add("--draft", metavar="DIR", help=f"a smaller checkpoint with the same vocabulary, for {drafted}")
     add(
@@ -67,7 +63,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "self_speculative/linear or jacobi/k4; may be given again (default: all that the checkpoint can run)",
     )
     add("--no-generate", dest="generate", action="store_false", help="leave out generate, which takes most of the time")
-    add("--llama-cpp", metavar="SOURCE", help="also llama.cpp on this GGUF file or base by name, at batch size 1")
     add("--batch-sizes", default="1,4,8,16", metavar="N,N", help="rows that decode at once (default: 1,4,8,16)")
     add("--problems", type=int, default=8, metavar="N", help="held-out problems of each family (default: 8)")
     add("--questions", type=Path, metavar="FILE", help="first turns of a file in Spec-Bench's form instead of problems")
@@ -91,8 +86,6 @@ def run(options: argparse.Namespace) -> None:
         )
     if options.repeats < FEWEST_ROUNDS:
         raise ValueError(f"repeats must be >= {FEWEST_ROUNDS}, got {options.repeats}: fewer give no interval")
-    if options.llama_cpp and sizes != (1,):
-        raise ValueError(f"--llama-cpp takes one prompt at a time: --batch-sizes must be 1, got {options.batch_sizes}")
     named = None if options.decoders is None else ",".join(options.decoders)
     settings = _settings(options, DEFAULT_BLOCK_SIZE)
     for spec in parse_decoder_specs(named, settings.threshold) if named else ():
@@ -111,7 +104,7 @@ def run(options: argparse.Namespace) -> None:
     print_json(
         options,
         **to_dict(results),
-        **{name: getattr(options, name) for name in ("checkpoint", "ar", "draft", "llama_cpp", "problems", "seed")},
+        **{name: getattr(options, name) for name in ("checkpoint", "draft", "problems", "seed")},
         repeats=options.repeats,
         batch_sizes=list(sizes),
         questions=options.questions and str(options.questions),
@@ -153,7 +146,7 @@ def cases_of(
     texts: Sequence[str],
     options: argparse.Namespace,
 ) -> list[BenchCase]:
-    """One case per spec, and one each for a second AR checkpoint and for llama.cpp where they are asked for.
+    """One case per spec.
 
     Raises:
         ValueError: a prompt does not fit the context of a model, or a source cannot be read.
@@ -172,25 +165,6 @@ def cases_of(
         continuous = is_continuous(spec.decoder)
         cases.append(
             BenchCase(label=spec.label, decode=decode, prompts=prompts, lossless=spec.lossless, continuous=continuous)
-        )
-    if options.ar:
-        other = load_source(options.ar, options)
-        cases.append(
-            BenchCase(
-                label=f"{BASELINE} on {other.name}",
-                decode=_decoding(other.engine, BASELINE, settings),
-                prompts=_prompts(other, texts, settings),
-                comparable=False,
-                continuous=True,
-            )
-        )
-    if options.llama_cpp:
-        named = NAMED_BASES.get(options.llama_cpp)
-        file = (named.file() if named is not None else None) or Path(options.llama_cpp).expanduser()
-        context = max(map(len, prompts)) + settings.max_new_tokens + 1
-        baseline = LlamaCpp(file, torch.get_num_threads(), context, settings.max_new_tokens)
-        cases.append(
-            BenchCase(label=LLAMA_CPP, decode=lambda rows, _: baseline.timed(rows), prompts=prompts, comparable=False)
         )
     return cases
 

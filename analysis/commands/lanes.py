@@ -16,7 +16,7 @@ import torch
 from tqdm import tqdm
 
 from analysis.benchmarks.questions import QuestionSet
-from analysis.commands.shared import add_json_option, described_run, drift_note, machine, run_provenance
+from analysis.commands.shared import add_json_option, described_run, machine, run_provenance
 from analysis.decoding.decoder_specs import (
     BASELINE,
     GENERATE,
@@ -133,8 +133,6 @@ def measure(
     store = read_runs(options.runs)
     rows = {label: store.rows(job.id) for label, job in jobs.items()}
     notes = [f"{options.runs} had {run}." for run in swept.skipped]
-    for label, job in jobs.items():
-        notes += drift_note(label, rows[label]) if job.id in swept.run else []
     notes.append(f"{checkpoint.name}, {machine(checkpoint.dtype, checkpoint.engine.device)}.")
     told = {
         "checkpoint": str(options.checkpoint),

@@ -9,10 +9,8 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-import pandas as pd
 import torch
 
-from analysis.stats.turns import drift
 from analysis.studies import study_of
 from mars.provenance import hardware, provenance
 
@@ -46,20 +44,6 @@ def machine(dtype: str, device: torch.device) -> str:
     """The machine of a run, for people."""
     threads = "" if device.type == "cuda" else f", torch threads: {torch.get_num_threads()}"
     return f"{dtype}, {hardware(str(device))}{threads}"
-
-
-def drift_note(name: str, rows: pd.DataFrame) -> list[str]:
-    """A sentence if a timed run surely got slower or faster over its turns; the run is kept as it is."""
-    found = drift(rows)
-    if found is None or not found.sure:
-        return []
-    way = "slower" if found.percent > 0 else "faster"
-    return [
-        (
-            f"{name} got {abs(found.percent):.0f} % {way} from its first turn to its last (p = {found.p_value:.2g}); "
-            "nothing is left out."
-        )
-    ]
 
 
 def command_provenance(device: torch.device) -> dict[str, Any]:

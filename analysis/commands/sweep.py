@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 from tqdm import tqdm
 
-from analysis.commands.shared import add_json_option, command_provenance, drift_note, print_json
+from analysis.commands.shared import add_json_option, command_provenance, print_json
 from analysis.runs import read_runs
 from analysis.studies import RUNS
 from analysis.sweeps.cluster import Cluster
@@ -54,7 +54,5 @@ def run(options: argparse.Namespace) -> None:
         lines.append((row["id"], str(row["n"]), f"{row['accuracy']:.1%}", *rates))
     if swept.run:
         sys.stdout.write(aligned(lines) + "\n\n")
-    for made in swept.run:
-        sys.stdout.write("".join(f"{note}\n" for note in drift_note(made, store.rows(made))))
     sys.stdout.write(f"{len(swept.run)} run, {len(swept.skipped)} were there, in {swept.seconds:.0f} s\n")
     print_json(options, plan=str(options.plan), runs=str(options.runs), **asdict(swept))

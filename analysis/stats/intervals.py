@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from scipy.stats import binomtest, sem, t
+from scipy.stats import binomtest
 
 CONFIDENCE = 0.95
 RESAMPLES = 10_000
@@ -63,18 +63,6 @@ def wilson_interval(successes: int, trials: int) -> tuple[float, float]:
         raise ValueError(f"successes must be between 0 and the {trials} trials, got {successes}")
     interval = binomtest(successes, trials).proportion_ci(CONFIDENCE, method="wilson")
     return float(interval.low), float(interval.high)
-
-
-def student(values: Sequence[float]) -> Interval:
-    """The mean of independent values with Student's 95 % interval.
-
-    Raises:
-        ValueError: there are fewer than two.
-    """
-    if len(values) < 2:
-        raise ValueError(f"an interval needs two values, got {len(values)}")
-    mean, half = float(np.mean(values)), float(sem(values) * t.isf((1 - CONFIDENCE) / 2, len(values) - 1))
-    return Interval(mean, mean - half, mean + half)
 
 
 def share(successes: int, trials: int) -> Interval:

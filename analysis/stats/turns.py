@@ -2,19 +2,17 @@
 
 Two runs of one turn are close in time; from turn to turn both the problems and the state of the machine change. So the
 spread of the speed-up between turns holds both, and so does an interval from it: Student's, of the logarithm, with the
-standard error of the jackknife over turns. One over problems alone does not. Nothing is left out: a drift is reported,
-not removed.
+standard error of the jackknife over turns. One over problems alone does not.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import exp, sqrt
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.stats import linregress, t
+from scipy.stats import t
 
 from analysis.stats.intervals import CONFIDENCE, Interval, check_confidence
 from analysis.stats.pairs import speed_up
@@ -22,21 +20,6 @@ from analysis.stats.pairs import speed_up
 FEWEST = 4
 """Turns that an interval needs."""
 COLUMN = "turn"
-SURE = 0.01
-"""A drift with a p-value below this is reported."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Drift:
-    """The slow-down in percent from the first turn to the last, by a straight line through all, and its p-value."""
-
-    percent: float
-    p_value: float
-
-    @property
-    def sure(self) -> bool:
-        """Whether it is too regular for chance."""
-        return self.p_value < SURE
 
 
 def over_turns(candidate: pd.DataFrame, baseline: pd.DataFrame, confidence: float = CONFIDENCE) -> Interval | None:
@@ -67,15 +50,6 @@ def time_gain(candidate: pd.DataFrame, baseline: pd.DataFrame, confidence: float
     """
     found = over_turns(candidate, baseline, confidence)
     return speed_up(candidate, baseline, confidence=confidence) if found is None else found
-
-
-def drift(rows: pd.DataFrame) -> Drift | None:
-    """Whether the seconds of a token rose or fell over the turns of a run; None without turns, or with too few."""
-    if COLUMN not in rows or rows[COLUMN].nunique() < FEWEST:
-        return None
-    sums = rows.groupby(COLUMN)[["tokens", "seconds"]].sum()
-    line = linregress(range(len(sums)), np.log(sums["seconds"] / sums["tokens"]))
-    return Drift(percent=100 * (exp(line.slope * (len(sums) - 1)) - 1), p_value=float(line.pvalue))
 
 
 def _gain(sums_X4: np.ndarray) -> Any:

@@ -37,9 +37,8 @@ class RunRequest(Strict):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplesRequest(RunRequest):
-    """A question about its texts from number `first` on, optionally of one family, or only right or wrong ones."""
+    """A question about its texts from number `first` on, optionally only right or wrong ones."""
 
-    task: Text = ""
     right: bool | None = None
     first: Place = 0
 
@@ -88,13 +87,12 @@ class RequestHandler:
 
     def _begin(self, about: Any, _session: str) -> Iterator[Told]:
         """The first answer; it includes the first view, if that can be shown, which saves a question."""
-        yield from _on_the_way(self._run_cache.opened())
+        if not self._run_cache.ready:
+            yield {"progress": "Reading the runs …"}
         store, shown = self._run_cache.store(), None
         if about:
             with suppress(ValueError):  # the page asks for the view by itself, and hears why not
-                view = View.of(about)
-                yield from self._ready(view)
-                shown = self._drawn(view)
+                shown = self._drawn(View.of(about))
         yield {
             "shown": shown,
             "figures": [{"value": name, "label": QUESTIONS[name].question} for name in FIGURES],
@@ -109,9 +107,7 @@ class RequestHandler:
             yield told if "progress" in told else {**told, "changed": changed}
 
     def _view(self, about: Any, _session: str) -> Iterator[Told]:
-        view = View.of(about)
-        yield from self._ready(view)
-        yield self._drawn(view)
+        yield self._drawn(View.of(about))
 
     def warm(self) -> None:
         """Read the runs and draw the first view in the background, before a page asks for it."""
@@ -133,33 +129,23 @@ class RequestHandler:
 
     def _csv(self, about: Any, _session: str) -> Iterator[Told]:
         view = View.of(about)
-        yield from self._ready(view)
         picked = drawing.select(self._run_cache, view)
         rows = drawing.listed(picked, picked.points)
         yield {"text": tables.csv(rows), "name": f"mars-lens-{view.figure}.csv"}
 
     def _card(self, about: Any, _session: str) -> Iterator[Told]:
         run = checked(RunRequest, about, "the card").id
-        yield from _on_the_way(self._run_cache.opened())
         yield card(self._run_cache.store(), self._run_cache.table(), run, self._runner.models.sources)
 
     def _samples(self, about: Any, _session: str) -> Iterator[Told]:
         question: SamplesRequest = checked(SamplesRequest, about, "the samples")
         runs = self._run_cache.store().runs
         entry = entry_of(runs, question.id)
-        yield dict(samples(runs, entry, task=question.task, right=question.right, first=question.first))
+        yield dict(samples(runs, entry, right=question.right, first=question.first))
 
     def _again(self, about: Any, session: str) -> Iterator[Told]:
         question: SampleRequest = checked(SampleRequest, about, "the sample")
         yield from rewrite(self._runner, session, self._run_cache.store(), question.id, question.task, question.number)
-
-    def _ready(self, view: View) -> Iterator[Told]:
-        yield from _on_the_way(self._run_cache.opened())
-        yield from _on_the_way(self._run_cache.opened(drawing.tasks_of(self._run_cache, view)))
-
-
-def _on_the_way(sentences: Iterator[str]) -> Iterator[Told]:
-    return ({"progress": sentence} for sentence in sentences)
 
 
 def _line(told: Told) -> str:

@@ -89,7 +89,6 @@ def card(store: Store, table: pd.DataFrame, run: str, sources: Mapping[str, str]
         "choice": None if lacking else lane_choice(entry, row, checkpoint, draft),
         "lacking": lacking,
         "again": lacking or _no_problems(entry),
-        "tasks": [{"value": task, "label": task_words(task)} for task in entry["tasks"]],
     }
 
 
@@ -217,14 +216,12 @@ def problem_of(entry: Entry, task: str, number: int) -> Problem | None:
     return numbered(task, entry["seed"], number)
 
 
-def samples(runs: RunStore, entry: Entry, *, task: str = "", right: bool | None = None, first: int = 0) -> Samples:
-    """A few problems from number `first` on, the families in turn; optionally of one family, or only right or wrong.
+def samples(runs: RunStore, entry: Entry, *, right: bool | None = None, first: int = 0) -> Samples:
+    """A few problems from number `first` on, the families in turn; optionally only right or wrong ones.
 
     `total` is how many match; where nobody judged, `right` is None and all are shown.
     """
     rows = runs.rows(entry["id"])
-    if task:
-        rows = rows[rows["task"] == task]
     if right is not None and is_judged(entry):
         rows = rows[rows["correct"] == right]
     order = rows.assign(turn=rows.groupby("task").cumcount(), place=rows["task"].map(list(entry["tasks"]).index))

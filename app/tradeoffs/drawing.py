@@ -69,17 +69,11 @@ def families(run_cache: RunCache) -> list[str]:
     return names if len(names) > 1 else []
 
 
-def tasks_of(run_cache: RunCache, view: View) -> list[str]:
-    """The families whose tables this view needs."""
-    return [POOLED, view.task] if view.task in families(run_cache) else [POOLED]
-
-
 def select(run_cache: RunCache, view: View) -> Selection:
     """The runs of this view; a choice in it that no longer exists is ignored."""
-    tasks, pooled = tasks_of(run_cache, view), run_cache.table()
+    pooled, task = run_cache.table(), view.task if view.task in families(run_cache) else POOLED
     sets = run_cache.store().remembered(("sets", view.against), partial(together.sets, pooled, view.against))
     asked = next((each for each in sets if each.name == view.runs), sets[0] if sets else None)
-    task = tasks[-1]
     of_task = [each for each in sets if task == POOLED or task in each.tasks]
     chosen = asked if asked in of_task or not of_task else of_task[0]
     offered = [each for place, each in enumerate(sets) if place < together.MOST_SETS or each is chosen]
@@ -88,8 +82,8 @@ def select(run_cache: RunCache, view: View) -> Selection:
     batch = view.batch if view.batch in batches else next(iter(batches), 0)
     if batch:
         of_set = of_set[of_set["batch_size"] == batch]
-    of_task_table = run_cache.table(task)
-    listed = of_task_table[of_task_table["id"].isin(of_set["id"])].reset_index(drop=True)
+    listed = run_cache.table(task)
+    listed = listed[listed["id"].isin(of_set["id"])].reset_index(drop=True)
     answer = finding(listed, points=view.points, against=view.against)
     few = together.handful(listed, view.against, answer.chosen)[["id", "series", "rank"]]
     return Selection(

@@ -1,10 +1,9 @@
-"""The numbers of a figure as a table that can be sorted, and as CSV."""
+"""The numbers of a figure as a table, and as CSV."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from math import copysign
 from typing import Any
 
 import pandas as pd
@@ -25,82 +24,55 @@ _FORMULA_SIGNS = ("=", "+", "-", "@")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """`words` gives the text of a cell, `key` its sort key; without one, the text is the key."""
+    """What a cell says of a row."""
 
     label: str
     words: Callable[[Row], str]
-    key: Callable[[Row], float] | None = None
+    number: bool = False
 
 
-def number(label: str, name: str, form: str = ".2f", factor: float = 1.0) -> Column:
+def _measure(label: str, name: str, form: str = ".2f", factor: float = 1.0) -> Column:
     """A measure with its interval, if it has one."""
-    return Column(
-        label=label,
-        words=lambda row: measure_words(row, name, form, factor),
-        key=lambda row: copysign(1.0, factor) * row.get(name, float("nan")),
-    )
+    return Column(label=label, words=lambda row: measure_words(row, name, form, factor), number=True)
 
 
-def _plain(label: str, name: str, form: str = "") -> Column:
-    return Column(
-        label=label,
-        words=lambda row: "" if missing(row.get(name)) else f"{row[name]:{form}}",
-        key=lambda row: row.get(name, float("nan")),
-    )
-
-
-def text(label: str, name: str) -> Column:
-    """Text as it is."""
-    return Column(label=label, words=lambda row: "" if missing(row.get(name)) else str(row[name]))
+def _plain(label: str, name: str, form: str = "", *, number: bool = True) -> Column:
+    return Column(label=label, words=lambda row: "" if missing(row.get(name)) else f"{row[name]:{form}}", number=number)
 
 
 _SETTING = (
     Column(label="Model", words=model_words),
     Column(label="Decoder", words=decoder_words),
-    Column(label="Threshold", words=threshold_words, key=lambda row: row["threshold"]),
+    Column(label="Threshold", words=threshold_words, number=True),
+)
+_BARS = (
+    Column(label="Qualifies", words=lambda row: "yes" if row["qualifies"] else "no"),
+    _plain("p of the loss", "p_value", ".2g"),
+    _plain("Settings tried", "tried", ".0f"),
 )
 _MEASURED = (
-    number("Accuracy (%)", "accuracy", ".1f", 100.0),
-    number("Tokens of one-token mode (%)", "agreement", ".1f", 100.0),
-    number("Tokens per forward", "tokens_per_forward"),
-    number("Tokens a second", "tokens_per_second", ".0f"),
-    number("Speed-up over AR (×)", "speedup"),
-    number("Accuracy against AR (points)", "loss", "+.1f", -1.0),
+    _measure("Accuracy (%)", "accuracy", ".1f", 100.0),
+    _measure("Tokens of one-token mode (%)", "agreement", ".1f", 100.0),
+    _measure("Tokens per forward", "tokens_per_forward"),
+    _measure("Tokens a second", "tokens_per_second", ".0f"),
+    _measure("Speed-up over AR (×)", "speedup"),
+    _measure("Accuracy against AR (points)", "loss", "+.1f", -1.0),
     _plain("Batch size", "batch_size", ".0f"),
     _plain("n", "n", ",.0f"),
-    text("Hardware", "hardware"),
-    Column(label="Date", words=lambda row: "" if missing(row.get("date")) else str(row["date"])[:10]),
+    _plain("Hardware", "hardware", number=False),
+    _plain("Date", "date", ".10", number=False),
 )
-_FURTHER: dict[str, tuple[Column, ...]] = {
-    "equal_accuracy": (
-        Column(label="Qualifies", words=lambda row: "yes" if row["qualifies"] else "no"),
-        _plain("p of the loss", "p_value", ".2g"),
-        _plain("Settings tried", "tried", ".0f"),
-    ),
-}
 
 
 def table(points: pd.DataFrame, figure: str) -> dict[str, Any]:
-    """The table of a figure, without empty columns."""
-    columns = (*_SETTING, *_FURTHER.get(figure, ()), *_MEASURED)
+    """The table of a figure, without empty columns; each row has the `id` of its run."""
     rows = points.head(MOST_ROWS).to_dict("records")
-    return laid_out([column for column in columns if any(map(column.words, rows))], rows)
-
-
-def laid_out(columns: Sequence[Column], rows: Sequence[Row]) -> dict[str, Any]:
-    """Columns and rows, each with the `id` of its run or none; a cell is its text, and its sort key if that differs."""
+    columns = [*_SETTING, *(_BARS if figure == "equal_accuracy" else ()), *_MEASURED]
+    columns = [column for column in columns if any(map(column.words, rows))]
     return {
-        "columns": [{"label": column.label, "number": column.key is not None} for column in columns],
-        "rows": [{"id": row.get("id", ""), "cells": [_cell(column, row) for column in columns]} for row in rows],
+        "columns": [{"label": column.label, "number": column.number} for column in columns],
+        "rows": [{"id": row["id"], "cells": [column.words(row) for column in columns]} for row in rows],
     }
-
-
-def _cell(column: Column, row: Row) -> list[Any]:
-    words = column.words(row)
-    if column.key is None:
-        return [words]
-    value = column.key(row)
-    return [words, None if missing(value) else float(value)]
 
 
 def csv(points: pd.DataFrame) -> str:

@@ -79,7 +79,7 @@ async function textsOf({ id, right, first }) {
 
 function csvOf({ columns, rows }) {
   const quoted = (words) => `"${String(words).replaceAll('"', '""')}"`;
-  const lines = [columns.map(({ label }) => label), ...rows.map(({ cells }) => cells.map(([words]) => words))];
+  const lines = [columns.map(({ label }) => label), ...rows.map(({ cells }) => cells)];
   return lines.map((line) => `${line.map(quoted).join(",")}\r\n`).join("");
 }
 

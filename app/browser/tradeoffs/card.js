@@ -109,8 +109,8 @@ export class TradeSamples {
 
   async fetch() {
     const { card, list } = this;
-    const [task, right, first] = ["", RIGHTS[Number(this.right.value)][1], this.shown];
-    const { samples = [], total = 0, problem } = await this.ask("samples", { id: card.id, task, right, first });
+    const [right, first] = [RIGHTS[Number(this.right.value)][1], this.shown];
+    const { samples = [], total = 0, problem } = await this.ask("samples", { id: card.id, right, first });
     if (this.list !== list || this.shown !== first) return;
     this.shown += samples.length;
     list.append(...samples.map((sample) => this.item(sample)));

@@ -121,7 +121,7 @@ export class TradeTable {
 
   row({ id, cells }) {
     const row = make("tr", "", "", { "data-run": id });
-    cells.forEach(([words], place) => {
+    cells.forEach((words, place) => {
       const cell = make(place ? "td" : "th", this.columns[place].number ? "number" : "", "", place ? {} : { scope: "row" });
       const title = "Show the card of this run";
       row.append(put(cell, !place && id ? button("lens-link-like trade-open", words, () => this.onPick(id), { title }) : words));

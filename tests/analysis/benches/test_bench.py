@@ -141,8 +141,6 @@ def test_identical_counts_whole_texts_of_the_first_round() -> None:
     }
     assert "NOT lossless: broken at batch size 2 (2 of 3)." in lossless_sentence(list(results.values()))
     assert lossless_sentence([results["exact"]]).startswith("Every lossless decoder")
-    foreign = result_of(case("exact", comparable=False), 2, rounds)
-    assert (foreign.identical, foreign.n) == (None, 3)
 
 
 def measured() -> list[Result]:

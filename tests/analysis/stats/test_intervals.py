@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import bootstrap
 
-from analysis.stats.intervals import Estimate, student, wilson_interval
+from analysis.stats.intervals import Estimate, wilson_interval
 
 Z = 1.959963984540054
 
@@ -65,11 +65,3 @@ def test_estimate_agrees_with_scipy() -> None:
 def test_estimate_of_nothing() -> None:
     with pytest.raises(ValueError, match="at least one value"):
         Estimate.of([])
-
-
-def test_students_interval_of_a_mean() -> None:
-    found = student([1.0, 2.0, 3.0, 4.0])
-    half = 3.182446 * (5 / 3) ** 0.5 / 2  # the 97.5 % point of t with 3 degrees of freedom, from a table
-    assert (found.value, found.low, found.high) == pytest.approx((2.5, 2.5 - half, 2.5 + half))
-    with pytest.raises(ValueError, match="an interval needs two values, got 1"):
-        student([1.0])

@@ -1,4 +1,4 @@
-"""Speed-ups over turns: the machine is in the interval, and a drift is reported."""
+"""Speed-ups over turns: the machine is in the interval."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from analysis.stats.pairs import speed_up
-from analysis.stats.turns import drift, over_turns
+from analysis.stats.turns import over_turns
 
 TURNS, EACH = 12, 30
 
@@ -38,22 +38,3 @@ def test_intervals_are_right_as_often_as_said() -> None:
     found = [over_turns(_rows(seed, 150.0, machine=0.1), _rows(seed + 500, 100.0, machine=0.1)) for seed in range(100)]
     right = sum(each is not None and each.low <= 1.5 <= each.high for each in found)
     assert 90 <= right <= 99
-
-
-def test_a_drift_is_reported() -> None:
-    rising = drift(_rows(1, 100.0, machine=0.01, slope=0.02))
-    assert rising is not None
-    assert rising.percent == pytest.approx(100 * (np.exp(0.02 * (TURNS - 1)) - 1), abs=4)
-    assert rising.p_value < 0.001
-    assert rising.sure
-    steady = drift(_rows(1, 100.0, machine=0.01))
-    assert steady is not None
-    assert steady.p_value > 0.01
-
-
-def test_without_turns_there_is_nothing_to_say() -> None:
-    rows = _rows(1, 100.0)
-    assert over_turns(rows.drop(columns="turn"), rows) is None
-    assert over_turns(rows[rows["turn"] < 3], rows[rows["turn"] < 3]) is None
-    assert over_turns(rows[rows["turn"] > 0], rows) is None
-    assert drift(rows.drop(columns="turn")) is None

@@ -15,14 +15,6 @@ def test_the_runs_are_read_and_measured_once(run_cache: RunCache) -> None:
     assert one is run_cache.table("logic")
 
 
-def test_those_who_wait_hear_how_far_it_is(runs_folder: Path) -> None:
-    run_cache = RunCache(runs_folder)
-    sentences = list(run_cache.opened())
-    assert all(sentence.endswith("…") for sentence in sentences)
-    assert list(run_cache.opened()) == []
-    assert len(run_cache.store().runs.entries) == 14
-
-
 def test_a_change_on_disk_is_noticed(fabricate: Callable[[Path], Path], tmp_path: Path) -> None:
     run_cache = RunCache(fabricate(tmp_path))
     before = run_cache.store()

@@ -22,11 +22,11 @@ def test_families_take_turns_and_pages_follow_each_other(run_cache: RunCache, ru
     assert len(set(places)) == 2 * PAGE
 
 
-def test_wrong_ones_of_one_family(run_cache: RunCache, run_of: RunOf) -> None:
+def test_only_wrong_ones(run_cache: RunCache, run_of: RunOf) -> None:
     runs = run_cache.store().runs
-    found = samples(runs, entry_of(runs, run_of("mars", threshold=0.5)), task="logic", right=False)
-    assert found["total"] == 80
-    assert {(each["task"], each["right"]) for each in found["samples"]} == {("logic", False)}
+    found = samples(runs, entry_of(runs, run_of("mars", threshold=0.5)), right=False)
+    assert found["total"] == 160
+    assert {each["right"] for each in found["samples"]} == {False}
 
 
 def test_where_nobody_judged_nothing_is_right_or_wrong(run_cache: RunCache, run_of: RunOf) -> None:
@@ -41,7 +41,7 @@ def test_where_nobody_judged_nothing_is_right_or_wrong(run_cache: RunCache, run_
 def test_the_prompt_is_that_of_the_problem(run_cache: RunCache, run_of: RunOf) -> None:
     runs = run_cache.store().runs
     entry = entry_of(runs, run_of("mars", threshold=0.95))
-    (shown, *_) = samples(runs, entry, task="logic")["samples"]
+    (shown, *_) = samples(runs, entry)["samples"]
     assert shown["prompt"] == sample("logic", entry["seed"] * 1_000_000).prompt
     assert shown["text"] == "what mars wrote"
     assert shown["answer"]
