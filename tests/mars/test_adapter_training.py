@@ -278,32 +278,21 @@ def chats(tmp_path: Path) -> Path:
     return file
 
 
-def test_a_run_writes_an_adapter_and_resumes(base_folder: Path, chats: Path, tmp_path: Path, one_thread: None) -> None:
+def test_a_run_writes_an_adapter_and_resumes(
+    base_folder: Path, chats: Path, tmp_path: Path, one_thread: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Bit for bit as the unbroken one: the same examples, anchors, rates and optimizer. Another batch is refused."""
     output = tmp_path / "adapter"
     command = ["adapter", "--base", str(base_folder), "--data", str(chats), "--output", str(output), "--masks", "3"]
-    command += ["--rank", "2", "--batch-size", "2", "--anchors", "4", "--save-steps", "1"]
-    assert main([*command, "--epochs", "1"]) == 0
+    command += ["--rank", "2", "--anchors", "4", "--save-steps", "2", "--epochs", "2"]
+    assert main([*command, "--batch-size", "2"]) == 0
     record = json.loads((output / "mars.json").read_text())
-    assert record["stage"] == "adapter"
-    assert record["block_size"] == 4
-    assert record["measured"]["steps"] == 3
+    assert (record["stage"], record["block_size"], record["measured"]["steps"]) == ("adapter", 4, 6)
     weights = load_file(output / "adapter_model.safetensors")
     assert weights["base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight"].shape == (2, 32)
     assert {value.dtype for value in weights.values()} == {torch.bfloat16}
     masks = load_file(output / "masks.safetensors")
     assert {name: tensor.shape for name, tensor in masks.items()} == {"mask_embeddings": (1, 32)}
-    assert main([*command, "--epochs", "2", "--resume"]) == 0
-    assert json.loads((output / "mars.json").read_text())["measured"]["steps"] == 6
-
-
-def test_a_resumed_run_equals_the_unbroken_one(
-    base_folder: Path, chats: Path, tmp_path: Path, one_thread: None, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Bit for bit: the same examples, anchors, rates and optimizer. Another batch size is refused."""
-    output = tmp_path / "adapter"
-    command = ["adapter", "--base", str(base_folder), "--data", str(chats), "--output", str(output), "--masks", "3"]
-    command += ["--rank", "2", "--anchors", "4", "--save-steps", "2", "--epochs", "2"]
-    assert main([*command, "--batch-size", "2"]) == 0
     last = output / "work" / "checkpoint-6"
     unbroken = load_file(last / "model.safetensors")
     shutil.rmtree(last)
@@ -316,22 +305,27 @@ def test_a_resumed_run_equals_the_unbroken_one(
     assert all(torch.equal(resumed[name], value) for name, value in unbroken.items())
 
 
-def test_calls_by_the_clock_read_on(
+def test_a_timed_run_pauses_and_reads_on(
     base_folder: Path, chats: Path, tmp_path: Path, one_thread: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A call that goes on reads what earlier calls have not read."""
+    """A call that goes on reads what earlier calls have not read, and counts their seconds."""
     numbers: list[int] = []
     read = NumberedConversations.__getitem__
     monkeypatch.setattr(NumberedConversations, "__getitem__", lambda self, n: (numbers.append(n), read(self, n))[1])
-    command = ["adapter", "--base", str(base_folder), "--data", str(chats), "--output", str(tmp_path / "adapter")]
-    command += ["--masks", "3", "--rank", "2", "--batch-size", "2", "--anchors", "4", "--minutes", "1"]
+    output = tmp_path / "adapter"
+    command = ["adapter", "--base", str(base_folder), "--data", str(chats), "--output", str(output), "--masks", "3"]
+    command += ["--rank", "2", "--batch-size", "2", "--anchors", "4", "--save-steps", "1000", "--minutes", "1"]
     command += ["--pause-after", "0.00001"]
-    assert main(command) == 0
-    first = set(numbers[:2])
-    numbers.clear()
-    assert main([*command, "--resume"]) == 0
-    assert numbers
-    assert not first & set(numbers)
+    seconds = [0.0]
+    for call in (1, 2):
+        seen = set(numbers[: 2 * (call - 1)])
+        numbers.clear()
+        assert main([*command, *(["--resume"] if seen else [])]) == 0
+        assert numbers
+        assert not seen & set(numbers)
+        assert json.loads((output / "mars.json").read_text())["measured"]["steps"] == call
+        seconds.append(json.loads((output / "work" / f"checkpoint-{call}" / "pace.json").read_text())["seconds"])
+    assert seconds[0] < seconds[1] < seconds[2]
 
 
 def test_merged_runs_record_loss_sft_is_ar(base_folder: Path, chats: Path, tmp_path: Path, one_thread: None) -> None:
@@ -387,20 +381,6 @@ def test_the_script_of_the_ablations_trains_them_all(
     }
     assert measured.pop("sft-double") == 4
     assert set(measured.values()) == {2}
-
-
-def test_a_timed_run_pauses_and_goes_on(base_folder: Path, chats: Path, tmp_path: Path, one_thread: None) -> None:
-    output = tmp_path / "adapter"
-    command = ["adapter", "--base", str(base_folder), "--data", str(chats), "--output", str(output), "--masks", "3"]
-    command += ["--rank", "2", "--batch-size", "2", "--anchors", "4", "--save-steps", "1000", "--minutes", "0.0001"]
-    assert main([*command, "--pause-after", "0.00001"]) == 0
-    measured = json.loads((output / "mars.json").read_text())["measured"]
-    assert measured["steps"] == 1
-    before = json.loads((output / "work" / "checkpoint-1" / "pace.json").read_text())["seconds"]
-    assert before > 0
-    assert main([*command, "--resume"]) == 0
-    assert json.loads((output / "mars.json").read_text())["measured"]["steps"] == 2
-    assert json.loads((output / "work" / "checkpoint-2" / "pace.json").read_text())["seconds"] > before
 
 
 def test_the_learning_rate_falls_with_the_time() -> None:

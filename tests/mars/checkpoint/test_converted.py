@@ -5,12 +5,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import sys
 import threading
 import time
 from collections.abc import Callable
-from functools import partial
-from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 import pytest
@@ -19,7 +16,6 @@ from mars.checkpoint import converted as module
 from mars.checkpoint.converted import MANIFEST, cache_folder, converted, known_fingerprint
 from mars.checkpoint.errors import CheckpointError
 from mars.checkpoint.weights import folder_fingerprint
-from tests.forked import LIMIT, PROCESSES, forked
 
 
 @pytest.fixture
@@ -103,23 +99,19 @@ DAMAGES = (delete, delete_the_manifest, break_the_manifest, take_an_earlier_form
 DAMAGES += (cut_the_weights, turn_a_bit, delete_the_tokenizer, add_a_file)
 
 
-@pytest.mark.parametrize("in_a_new_process", [True, False])
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_what_is_not_whole_is_converted_again(
-    cache: Path,
-    tiny_gguf: Path,
-    conversions: list[Path],
-    damage: Callable[[Path], None],
-    in_a_new_process: bool,
+    cache: Path, tiny_gguf: Path, conversions: list[Path], damage: Callable[[Path], None]
 ) -> None:
+    """In the same process and in a new one."""
     folder = converted(tiny_gguf, "tiny")
     wanted = folder_fingerprint(folder)
-    damage(folder)
-    if in_a_new_process:
+    for times in (2, 3):
+        damage(folder)
+        assert converted(tiny_gguf, "tiny") == folder
+        assert len(conversions) == times
+        assert folder_fingerprint(folder) == wanted
         forget()
-    assert converted(tiny_gguf, "tiny") == folder
-    assert len(conversions) == 2
-    assert folder_fingerprint(folder) == wanted
     assert not list(cache.glob("*.part-*"))
 
 
@@ -141,38 +133,10 @@ def test_a_conversion_that_fails_leaves_nothing_behind(cache: Path, tiny_gguf: P
     assert not [path for path in cache.iterdir() if path.is_dir()]
 
 
-def convert_counting(file: Path, together: Barrier) -> int:
-    done: list[Path] = []
-    convert = module.convert
-
-    def counted(file: Path, *rest: object) -> None:
-        done.append(file)
-        convert(file, *rest)  # type: ignore[arg-type]
-
-    module.convert = counted
-    together.wait(LIMIT)
-    folder = converted(file, "tiny")
-    sys.stdout.write(f"{folder}\n{len(done)}")
-    return 0
-
-
-def test_two_processes_at_once_convert_once(cache: Path, tiny_gguf: Path, tmp_path: Path) -> None:
-    together = PROCESSES.Barrier(2)
-    printed, errors = ([tmp_path / f"{number}.{what}" for number in range(2)] for what in ("out", "err"))
-    run = partial(convert_counting, tiny_gguf, together)
-    both = [forked(run, out=printed[number], err=errors[number], MARS_CACHE=str(cache)) for number in range(2)]
-    for process in both:
-        process.join(LIMIT)
-    assert [process.exitcode for process in both] == [0, 0], [file.read_text() for file in errors]
-    folders, times = zip(*(file.read_text().splitlines() for file in printed), strict=True)
-    assert set(folders) == {str(converted(tiny_gguf, "tiny"))}
-    assert sorted(times) == ["0", "1"]
-    assert len([path for path in cache.iterdir() if path.is_dir()]) == 1
-
-
-def test_who_waits_for_another_is_told(cache: Path, tiny_gguf: Path) -> None:
+def test_who_waits_for_another_is_told(cache: Path, tiny_gguf: Path, conversions: list[Path], tmp_path: Path) -> None:
+    """And finds the folder that the other one made: what two processes want at once is converted once."""
     folder = converted(tiny_gguf, "tiny")
-    shutil.rmtree(folder)
+    made = folder.rename(tmp_path / "made")
     held, told = threading.Event(), threading.Event()
     sentences: list[str] = []
 
@@ -180,6 +144,7 @@ def test_who_waits_for_another_is_told(cache: Path, tiny_gguf: Path) -> None:
         with module.FileLock(folder.with_name(f"{folder.name}.lock")):
             held.set()
             told.wait(100)
+            made.rename(folder)
 
     def tell(sentence: str, share: float) -> None:
         sentences.append(sentence)
@@ -191,8 +156,8 @@ def test_who_waits_for_another_is_told(cache: Path, tiny_gguf: Path) -> None:
     held.wait(100)
     assert converted(tiny_gguf, "tiny", tell) == folder
     other.join(100)
-    assert sentences[:2] == ["reading tiny", "another process converts tiny"]
-    assert sentences[-1] == "saved tiny-llama.gguf"
+    assert sentences == ["reading tiny", "another process converts tiny"]
+    assert len(conversions) == 1
 
 
 def test_threads_wait_for_each_other(cache: Path, tiny_gguf: Path, conversions: list[Path]) -> None:
