@@ -21,6 +21,7 @@ from mars.engine.backends import not_invariant
 from mars.metrics import output_ids
 
 PROMPT = [9, 10, 11, 12]
+WEIGHTS = "model.safetensors"
 HOSTILE = "import pathlib\npathlib.Path(__file__).with_name('executed').touch()\n"
 
 
@@ -90,12 +91,15 @@ def test_text_goes_in_and_out_without_special_tokens(tiny: Checkpoint) -> None:
     assert tiny.decode([*ids, end, mask]) == "user\nTom <|im_end|> has <|mask|>\nassistant\n"
 
 
-def test_ours_after_sft_uses_no_masks(folder: Path) -> None:
+def test_ours_after_sft_and_plain_qwen2_have_no_masks(folder: Path) -> None:
     (folder / "mars.json").write_text('{"stage": "sft", "block_size": null, "sft_loss": null}')
     checkpoint = load_checkpoint(folder, device="cpu")
     assert (checkpoint.block_size, checkpoint.supports_masks, checkpoint.engine.mask_token_id) == (None, False, None)
     with pytest.raises(ValueError, match="was not trained to fill masks"):
         written(checkpoint, "sliding_window")
+    (folder / "mars.json").unlink()
+    plain = load_checkpoint(folder, device="cpu")
+    assert (plain.block_size, plain.supports_masks, plain.record) == (None, False, {})
 
 
 def test_block_diffusion_is_for_its_own_decoder_alone(tiny_diffusion_folder: Path, tiny: Checkpoint) -> None:
@@ -137,12 +141,6 @@ def test_published_mars_loads_as_qwen2_and_runs_nothing(folder: Path, tiny: Chec
 def test_published_names_tell_the_kind(folder: Path, name: str, block_size: int | None, masks: bool) -> None:
     checkpoint = load_checkpoint(as_published(folder, name), device="cpu")
     assert (checkpoint.block_size, checkpoint.supports_masks) == (block_size, masks)
-
-
-def test_plain_qwen2(folder: Path) -> None:
-    (folder / "mars.json").unlink()
-    checkpoint = load_checkpoint(folder, device="cpu")
-    assert (checkpoint.block_size, checkpoint.supports_masks, checkpoint.record) == (None, False, {})
 
 
 def test_plain_llama(tmp_path: Path, tiny_tokenizer: PreTrainedTokenizerFast, tiny_sizes: dict[str, Any]) -> None:
@@ -260,6 +258,20 @@ BROKEN = [
     (put("generation_config.json", '{"eos_token_id": "x"}'), r"eos_token_id must be a token id or a list of them"),
     (put("generation_config.json", '{"eos_token_id": [[1]]}'), r"eos_token_id must be a token id or a list of them"),
     (add_a_far_token, r"tokenizer\.json has 1000001 tokens, but config\.json says vocab_size 320"),
+    *(
+        (
+            put(f"{WEIGHTS}.index.json", json.dumps({"weight_map": {"model.norm.weight": name}})),
+            "names other files than",
+        )
+        for name in ("other.bin", "../x.safetensors", "absent.safetensors")
+    ),
+    (lambda folder: shutil.copy(folder / WEIGHTS, folder / "z.safetensors"), "both hold"),
+    # Sizes are checked before memory is taken for them.
+    (configure(num_hidden_layers=10**9, layer_types=None), "num_hidden_layers must be from 1 to"),
+    (configure(num_hidden_layers=9999, layer_types=None), r"describes [\d,]+ weights"),
+    (configure(vocab_size=10**10), r"describes [\d,]+ weights"),
+    (configure(num_attention_heads=0), "describes no qwen2 model"),
+    (configure(hidden_size=0), "describes no qwen2 model"),
 ]
 
 
@@ -343,42 +355,6 @@ def test_the_dtype_on_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     assert choose_dtype("auto", torch.device("cuda"), small) == torch.bfloat16
 
 
-@pytest.mark.parametrize("name", ["other.bin", "../x.safetensors", "absent.safetensors"])
-def test_an_index_names_local_safetensors_only(tiny_folder: Path, tmp_path: Path, name: str) -> None:
-    folder = Path(shutil.copytree(tiny_folder, tmp_path / "mine"))
-    index = {"metadata": {}, "weight_map": {"model.norm.weight": name}}
-    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
-    with pytest.raises(CheckpointError, match="names other files than the"):
-        load_checkpoint(folder)
-
-
-def test_a_weight_is_in_one_file(tiny_folder: Path, tmp_path: Path) -> None:
-    folder = Path(shutil.copytree(tiny_folder, tmp_path / "mine"))
-    shutil.copy(folder / "model.safetensors", folder / "z.safetensors")
-    with pytest.raises(CheckpointError, match="both hold"):
-        load_checkpoint(folder)
-
-
-@pytest.mark.parametrize(
-    ("key", "value", "says"),
-    [
-        ("num_hidden_layers", 10**9, "num_hidden_layers must be from 1 to"),
-        ("num_hidden_layers", 9999, "describes"),
-        ("vocab_size", 10**10, "describes"),
-        ("num_attention_heads", 0, "describes no qwen2 model"),
-        ("hidden_size", 0, "describes no qwen2 model"),
-    ],
-)
-def test_sizes_are_checked_before_memory(tiny_folder: Path, tmp_path: Path, key: str, value: int, says: str) -> None:
-    folder = Path(shutil.copytree(tiny_folder, tmp_path / "mine"))
-    config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps({**config, key: value, "layer_types": None}))
-    with pytest.raises(CheckpointError, match=says):
-        load_checkpoint(folder)
-
-
-def test_labels_take_no_memory(tiny_folder: Path, tmp_path: Path) -> None:
-    folder = Path(shutil.copytree(tiny_folder, tmp_path / "mine"))
-    config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps({**config, "num_labels": 10**8}))
+def test_labels_take_no_memory(folder: Path) -> None:
+    edit(folder / "config.json", num_labels=10**8)
     assert len(load_checkpoint(folder).engine.config.id2label) == 2
