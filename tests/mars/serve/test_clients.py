@@ -69,7 +69,7 @@ def split(way: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_all_decoders_at_once_write_the_engines_texts(served: Any, checkpoint: Checkpoint) -> None:
-    cases = [(prompt, way) for prompt in PROMPTS for way in WAYS]
+    cases = [(PROMPTS[number % 3], way) for number, way in enumerate(WAYS)]
 
     async def ask_all() -> list[str]:
         async with openai.AsyncOpenAI(base_url=f"{served.url}/v1", api_key="none", max_retries=0) as client:
@@ -89,20 +89,12 @@ def test_all_decoders_at_once_write_the_engines_texts(served: Any, checkpoint: C
         assert text == own_text(checkpoint, prompt, **way), (prompt, way)
 
 
-def test_exact_decoding_writes_what_autoregressive_decoding_does(either: Any, either_client: Any) -> None:
-    asked = {"model": either.name, **CHAT, "max_tokens": 24}
-    texts = [
-        either_client.chat.completions.create(**asked, extra_body={"decoder": name}).choices[0].message.content
-        for name in ("autoregressive", "self_speculative", "jacobi")
-    ]
-    assert texts[0]
-    assert len(set(texts)) == 1
-
-
-def test_the_async_client_gets_the_same_streamed(either: Any, either_client: Any) -> None:
+def test_real_and_tiny_models_stream_the_same(either: Any, either_client: Any) -> None:
+    """Exact decoding writes what autoregressive decoding does, beside others too, and each stream says its usage."""
     asked = {"model": either.name, "max_tokens": 16}
     turns = [[{"role": "user", "content": prompt}] for prompt in PROMPTS]
-    alone = [either_client.chat.completions.create(messages=one, **asked) for one in turns]
+    body = {"decoder": "autoregressive"}
+    alone = [either_client.chat.completions.create(messages=one, **asked, extra_body=body) for one in turns]
 
     async def ask_all() -> list[tuple[str, Any]]:
         async with openai.AsyncOpenAI(base_url=f"{either.url}/v1", api_key="none", max_retries=0) as client:
@@ -139,22 +131,23 @@ def test_turns_and_a_system_turn_are_read(client: Any, checkpoint: Checkpoint) -
 
 
 def test_an_answer_is_sent_back_as_it_came(client: Any, checkpoint: Checkpoint) -> None:
-    first = client.chat.completions.create(model="mars-b8", **CHAT, max_tokens=48).choices[0].message
-    asked = CHAT["messages"]
-    ids = checkpoint.encode_chat([*asked, {"role": "assistant", "content": first.content}, *asked])
-    for turn in (first, first.model_dump(), {**first.model_dump(), "annotations": []}):
+    first = client.chat.completions.create(model="mars-b8", **CHAT, max_completion_tokens=3)
+    assert (first.choices[0].finish_reason, first.usage.completion_tokens) == ("length", 3)
+    said, asked = first.choices[0].message, CHAT["messages"]
+    ids = checkpoint.encode_chat([*asked, {"role": "assistant", "content": said.content}, *asked])
+    for turn in (said, said.model_dump(), {**said.model_dump(), "annotations": []}):
         found = client.chat.completions.create(model="mars-b8", messages=[*asked, turn, *asked], max_tokens=2)
         assert found.usage.prompt_tokens == len(ids)
 
 
-def test_a_stream_has_events_by_pass_and_usage(either: Any, either_client: Any) -> None:
+def test_a_stream_has_events_by_pass_and_usage(served: Any, client: Any) -> None:
     # Not exact decoding, whose controller may propose nothing on a busy machine: each pass then adds one token.
     options = {"include_usage": True, "continuous_usage_stats": True}
     way = {"decoder": "sliding_window", "threshold": 0.6}
-    asked = {"model": either.name, **CHAT, "max_tokens": 24}
-    with either_client.chat.completions.create(**asked, stream=True, stream_options=options, extra_body=way) as stream:
+    asked = {"model": served.name, **CHAT, "max_tokens": 24}
+    with client.chat.completions.create(**asked, stream=True, stream_options=options, extra_body=way) as stream:
         events = list(stream)
-    whole = either_client.chat.completions.create(**asked, extra_body={**way, "records": True})
+    whole = client.chat.completions.create(**asked, extra_body={**way, "records": True})
     assert events[0].choices[0].delta.role == "assistant"
     text = "".join(event.choices[0].delta.content or "" for event in events[:-1])
     assert text == whole.choices[0].message.content
@@ -197,7 +190,7 @@ def test_completions_and_their_log_probabilities(client: Any, checkpoint: Checkp
 def test_stop_strings_across_passes_cut_the_text(client: Any) -> None:
     whole = client.chat.completions.create(model="mars-b8", **CHAT)
     text = whole.choices[0].message.content
-    for start in range(1, len(text) - 6, 5):
+    for start in range(1, len(text) - 6, 9):
         stop = text[start : start + 6]
         for stream in (False, True):
             found = client.chat.completions.create(model="mars-b8", **CHAT, stop=["\u2603", stop], stream=stream)
@@ -210,12 +203,6 @@ def test_stop_strings_across_passes_cut_the_text(client: Any) -> None:
                 assert found.usage.completion_tokens < whole.usage.completion_tokens
             assert written == text[: text.index(stop)]
             assert reason == "stop"
-
-
-def test_length_ends_an_answer(client: Any) -> None:
-    found = client.chat.completions.create(model="mars-b8", **CHAT, max_completion_tokens=3)
-    assert found.choices[0].finish_reason == "length"
-    assert found.usage.completion_tokens == 3
 
 
 def test_errors_are_the_clients_own(served: Any, client: Any) -> None:
@@ -238,10 +225,10 @@ def curl() -> str:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_curl_asks_it(either: Any, curl: str, stream: bool) -> None:
+def test_curl_asks_it(served: Any, curl: str, stream: bool) -> None:
     """With the options that docs/serving.md shows: no header says that the body is JSON."""
     body = json.dumps({**CHAT, "max_tokens": 24, "stream": stream})
-    command = [curl, "--noproxy", "*", "-sS", "-N", f"{either.url}/v1/chat/completions", "-d", body]
+    command = [curl, "--noproxy", "*", "-sS", "-N", f"{served.url}/v1/chat/completions", "-d", body]
     said = subprocess.run(command, capture_output=True, text=True, timeout=240, check=True).stdout
     if stream:
         *events, done = [line.removeprefix("data: ") for line in said.split("\n\n") if line]
@@ -249,7 +236,7 @@ def test_curl_asks_it(either: Any, curl: str, stream: bool) -> None:
         text = "".join(json.loads(event)["choices"][0]["delta"].get("content", "") for event in events)
     else:
         text = json.loads(said)["choices"][0]["message"]["content"]
-    assert text == own_text(either.checkpoint, QUESTION, decoder="autoregressive", max_new_tokens=24)
+    assert text == own_text(served.checkpoint, QUESTION, decoder="autoregressive", max_new_tokens=24)
 
 
 @pytest.mark.filterwarnings("default")
@@ -298,12 +285,6 @@ def test_lm_eval_asks_it(either: Any) -> None:
     [answer] = model.generate_until([asked], disable_tqdm=True)
     text = own_text(either.checkpoint, QUESTION, decoder="autoregressive", max_new_tokens=24)
     assert answer == text.partition("\n\n")[0]
-
-
-@pytest.mark.parametrize("way", WAYS[:1])
-def test_ours_that_have_no_effect_are_named(served: Any, way: dict[str, Any]) -> None:
-    found = served.post(json={**CHAT, **way, "threshold": 0.9, "block_size": 4, "user": "me"})
-    assert found.headers["x-mars-ignored"] == "user, threshold, block_size"
 
 
 def test_metrics_count(serve: Callable[..., Any]) -> None:

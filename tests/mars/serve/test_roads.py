@@ -178,9 +178,9 @@ def test_a_relaxed_answer_is_one_text(served: Any) -> None:
     question = "Ana saves 5 dollars each week for 4 weeks and then spends 6 dollars on books. How many are left?"
     body = {"messages": [{"role": "user", "content": question}], "decoder": "relaxed", "threshold": 0.1}
     body |= {"max_tokens": 40, "records": True}
-    alone = [served.post(json=body).json() for _ in range(12)]
+    alone = [served.post(json=body).json() for _ in range(4)]
     with ThreadPoolExecutor(6) as threads:
-        together = [found.json() for found in threads.map(lambda _: served.post(json=body), range(13))]
+        together = [found.json() for found in threads.map(lambda _: served.post(json=body), range(6))]
     texts = {found["choices"][0]["message"]["content"] for found in [*alone, *together]}
     passes = {found["mars"]["passes"] for found in alone}
     assert (len(texts), len(passes)) == (1, 1)
