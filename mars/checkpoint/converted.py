@@ -17,7 +17,6 @@ import os
 import re
 import shutil
 import tempfile
-import threading
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
@@ -50,7 +49,6 @@ from mars.checkpoint.weights import (
 CACHE_VARIABLE = "MARS_CACHE"
 MANIFEST = "manifest.json"
 _FORMAT = 1  # to be raised when `convert` writes something else: folders of another format are made again
-_ONE_THREAD = threading.Lock()
 _ABANDONED_SECONDS = 86_400
 _PART = re.compile(r"(.+)-(\d{5})-of-(\d{5})")
 ARCHITECTURES = ("llama", "qwen2")
@@ -80,16 +78,16 @@ def converted(file: Path, name: str, progress: Progress | None = None) -> Path:
     tell(f"reading {name}", 0.0)
     file = parts_of(file)[0]
     try:
-        with _ONE_THREAD:
-            digest = _parts_hash(file)
-            folder = cache_folder() / f"{file.stem}-{digest[:16]}"
-            if _is_whole(folder):
-                return folder
-            folder.parent.mkdir(parents=True, exist_ok=True)
-            with _lock(folder, name, tell):
-                if not _is_whole(folder):
-                    _make(file, folder, digest, tell)
-                return folder
+        hashes = [file_hash(part) for part in parts_of(file)]
+        digest = hashes[0] if len(hashes) == 1 else hashlib.sha256("".join(hashes).encode()).hexdigest()
+        folder = cache_folder() / f"{file.stem}-{digest[:16]}"
+        if _is_whole(folder):
+            return folder
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with _lock(folder, name, tell):
+            if not _is_whole(folder):
+                _make(file, folder, digest, tell)
+            return folder
     except OSError as error:
         raise CheckpointError(
             f"{name} cannot be converted in {cache_folder()} ({error.strerror or error}): make room there, or set "
@@ -115,12 +113,6 @@ def parts_of(file: Path) -> list[Path]:
             "into one folder"
         )
     return parts
-
-
-def _parts_hash(file: Path) -> str:
-    parts = parts_of(file)
-    hashes = [file_hash(part) for part in parts]
-    return hashes[0] if len(hashes) == 1 else hashlib.sha256("".join(hashes).encode()).hexdigest()
 
 
 def known_fingerprint(folder: Path) -> str:

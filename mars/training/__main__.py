@@ -12,7 +12,6 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from safetensors import SafetensorError
 
-from mars.config import DTYPES
 from mars.options import SOURCES
 from mars.training.settings import AdapterSettings, DistillSettings, PairSettings, TrainingSettings
 
@@ -75,7 +74,6 @@ def parser() -> argparse.ArgumentParser:
     add("mars", "stage 2: MARS, from an SFT checkpoint", TrainingSettings, scratch, EXAMPLES)
     distill = add("distill", "write conversations to train an adapter on", DistillSettings)
     distill.add_argument("--checkpoint", required=True, help=f"{SOURCES}: the model that writes")
-    distill.add_argument("--dtype", default="auto", choices=("auto", *DTYPES), help="of the weights")
     add("adapter", "train a MARS adapter on a base model", AdapterSettings)
     add("pair", "an SFT adapter and a MARS adapter from it", PairSettings)
     return main
@@ -126,12 +124,12 @@ def _run(options: argparse.Namespace, command: str) -> None:
     }
     stage = values.pop("stage")
     if stage == "distill":
-        checkpoint, dtype = values.pop("checkpoint"), values.pop("dtype")
+        checkpoint = values.pop("checkpoint")
         wanted = DistillSettings(**values)
         from mars.checkpoint import load_checkpoint
         from mars.training.distill import distill
 
-        distill(load_checkpoint(checkpoint, dtype=dtype), wanted)
+        distill(load_checkpoint(checkpoint), wanted)
     elif stage == "pair":
         pair = PairSettings(**values)
         from mars.training.pair import train_pair

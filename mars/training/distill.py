@@ -12,9 +12,8 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from mars.chat import encode_messages, encode_opening, encode_text
 from mars.checkpoint import Checkpoint
@@ -71,8 +70,7 @@ OPENINGS: tuple[str, ...] = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):
     """A conversation to write: `name` says where its prompt is from; `prompt` None lets the model write it."""
 
     name: str
@@ -145,7 +143,6 @@ class Writer:
             DecodingSettings(
                 max_new_tokens=settings.max_prompt_tokens,
                 temperature=settings.temperature,
-                top_p=settings.top_p,
                 seed=settings.seed * 2**32 + number,
             ),
         )

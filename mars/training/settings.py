@@ -110,7 +110,6 @@ class DistillSettings:
     max_prompt_tokens: int = _option(448, "longer prompts are left out")
     max_new_tokens: int = _option(256, "limit of an answer")
     temperature: float = _option(0.8, "of the model's own prompts; answers are greedy")
-    top_p: float = _option(1.0, "of the model's own prompts")
     seed: int = _option(0, "of the model's own prompts")
 
     def __post_init__(self) -> None:

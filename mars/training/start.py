@@ -49,7 +49,15 @@ def start(settings: TrainingSettings) -> tuple[PreTrainedModel, PreTrainedTokeni
 
 def from_scratch(settings: TrainingSettings) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """A Qwen2, of 3.5 million parameters unless the settings say otherwise, and its tokenizer."""
-    tokenizer, vocabulary = _vocabulary(settings)
+    tokenizer: PreTrainedTokenizerBase
+    if settings.tokenizer is not None:
+        folder, _ = locate(settings.tokenizer)
+        vocabulary = int(read_config(folder)[1].vocab_size)
+        tokenizer = load_tokenizer(folder, vocabulary)
+    else:
+        vocabulary, made = _VOCABULARY, synthetic_conversations(_TOKENIZER_PROBLEMS, settings.data_seed)
+        texts = ("".join(f"{turn['role']}\n{turn['content']}\n" for turn in conversation) for conversation in made)
+        tokenizer = train_tokenizer(texts, vocabulary, _CONTEXT)
     hidden_size = settings.hidden_size or _HIDDEN_SIZE
     config = Qwen2Config(
         vocab_size=vocabulary,
@@ -65,19 +73,6 @@ def from_scratch(settings: TrainingSettings) -> tuple[PreTrainedModel, PreTraine
         pad_token_id=tokenizer.pad_token_id,
     )
     return Qwen2ForCausalLM(config), tokenizer
-
-
-def _vocabulary(settings: TrainingSettings) -> tuple[PreTrainedTokenizerBase, int]:
-    """The tokenizer of a model from scratch and how many embeddings it takes."""
-    if settings.tokenizer is not None:
-        folder, _ = locate(settings.tokenizer)
-        vocabulary = int(read_config(folder)[1].vocab_size)
-        return load_tokenizer(folder, vocabulary), vocabulary
-    texts = (
-        "".join(f"{turn['role']}\n{turn['content']}\n" for turn in conversation)
-        for conversation in synthetic_conversations(_TOKENIZER_PROBLEMS, settings.data_seed)
-    )
-    return train_tokenizer(texts, _VOCABULARY, _CONTEXT), _VOCABULARY
 
 
 def train_tokenizer(texts: Iterable[str], vocab_size: int, max_length: int) -> PreTrainedTokenizerFast:
