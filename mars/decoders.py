@@ -25,10 +25,10 @@ SAMPLING = ("temperature", "top_p", "seed")
 WINDOW = ("threshold", "block_size", "score", "extra_proposal")
 
 FamilyName = Literal["ar", "masks", "exact"]
-Needs = Literal["causal", "masks", "diffusion"]
+Needs = Literal["causal", "masks"]
 Stage = Literal["sft", "mars", "block_diffusion"]
 STAGES: tuple[Stage, ...] = get_args(Stage)
-"""The stages of training, adapters aside; which decoders they are for, `kinds_after` says."""
+"""The stages of training that runs name, adapters aside; the last is of old runs alone, which commit 4ebfdf5 made."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,8 +56,8 @@ class DecoderInfo:
     that it writes. `family` is "ar" for one token a pass, "masks" where a threshold decides, "exact" where drafts are
     verified. `settings` are the fields of `DecodingSettings` that it reads beside length, cache and alternatives.
 
-    `needs` is the model: any causal one, one trained to fill masks, or one trained by block diffusion; `draft` asks for
-    a second, smaller one. `exact`: greedy, its text is that of autoregressive decoding of the same weights.
+    `needs` is the model: any causal one, or one trained to fill masks; `draft` asks for a second, smaller one. `exact`:
+    greedy, its text is that of autoregressive decoding of the same weights.
     `verifies`: its threshold decides about drafts, and without one it is exact.
     `continues`: with the setting `continuation` it goes on with the model's masks, which the threshold accepts; without
     it the threshold, block size and score decide nothing that the model itself writes.
@@ -101,7 +101,7 @@ class DecoderInfo:
     @property
     def has_one_token_mode(self) -> bool:
         """Whether without a threshold it writes one token a pass, the text of autoregressive decoding."""
-        return self.always_thresholded and self.needs != "diffusion" and not self.verifies
+        return self.always_thresholded and not self.verifies
 
     def deciding(self, *, continuation: bool) -> tuple[str, ...]:
         """The settings that decide what the model itself writes, in the order of `settings`."""
@@ -121,16 +121,9 @@ class DecoderInfo:
         return "masks" if self.continues and continuation else self.family
 
 
-def kinds(*, masks: bool, diffusion: bool = False) -> frozenset[Needs]:
-    """The needs that a model meets: one trained to fill masks, one trained by block diffusion, or any other."""
-    return frozenset({"diffusion"} if diffusion else {"causal", "masks"} if masks else {"causal"})
-
-
-def kinds_after(stage: str | None) -> frozenset[Needs]:
-    """The needs that a model may meet after this stage of training; None where the stage is not known."""
-    if stage is None:
-        return kinds(masks=False) | kinds(masks=False, diffusion=True)
-    return kinds(masks=stage == "mars", diffusion=stage == "block_diffusion")
+def kinds(*, masks: bool) -> frozenset[Needs]:
+    """The needs that a model meets: one trained to fill masks, or any other."""
+    return frozenset({"causal", "masks"} if masks else {"causal"})
 
 
 _ENTRIES = (
@@ -214,18 +207,6 @@ _ENTRIES = (
         function="mars.decoding.published.block_cached:block_cached",
         alone="its rows share the moment at which a block enters the cache",
         phases=("prefill", "decode", "commit"),
-    ),
-    DecoderInfo(
-        name="block_diffusion",
-        title="Block diffusion",
-        lane="Block diffusion",
-        line="A block of masks is filled in several passes, in any order, by a checkpoint trained for it.",
-        family="masks",
-        settings=("threshold", "block_size", "score", *SAMPLING),
-        needs="diffusion",
-        function="mars.decoding.published.block_diffusion:block_diffusion",
-        alone="its rows go on to the next block together",
-        phases=("prefill", "denoise"),
     ),
     DecoderInfo(
         name="speculative",

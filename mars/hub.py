@@ -21,7 +21,7 @@ from transformers.generation import GenerateDecoderOnlyOutput
 from mars import decoders
 from mars.chat import MASK_TOKEN
 from mars.checkpoint.calibration import scores_of
-from mars.checkpoint.checkpoint import by_block_diffusion, mask_training, read_record
+from mars.checkpoint.checkpoint import mask_training, read_record
 from mars.checkpoint.weights import load_tokenizer
 from mars.config import DEFAULT_BLOCK_SIZE, MAX_SEED, SETTINGS, DecodingSettings
 from mars.decoding import DECODERS
@@ -74,7 +74,7 @@ def generate(
             too long, or the model cannot do what the decoder needs.
     """
     decoders.check_name(decoder)
-    refuse_block_diffusion(model, decoder)
+    read_record(Path(model.name_or_path))  # a model of block diffusion is none of ours
     own = {name: options.pop(name) for name in OWN if name in options}
     options = {name: value for name, value in options.items() if name not in IGNORED}
     config, bounded = read_config(model, generation_config, options)
@@ -220,17 +220,6 @@ def stop_tokens(config: GenerationConfig) -> frozenset[int]:
     if found is None:
         return frozenset()
     return frozenset(torch.as_tensor(found).flatten().tolist())
-
-
-def refuse_block_diffusion(model: PreTrainedModel, decoder: str) -> None:
-    """Raise ValueError for its decoder, which is not offered here, and for models trained by it: none is causal."""
-    folder = Path(model.name_or_path)
-    if decoders.TABLE[decoder].needs == "diffusion" or by_block_diffusion(read_record(folder), folder.name):
-        diffusing = decoders.names(info for info in decoders.TABLE.values() if info.needs == "diffusion")
-        raise ValueError(
-            "custom_generate of MARS is for causal models: decode one trained by block diffusion with "
-            f"python -m mars.generate --decoder {diffusing}"
-        )
 
 
 def find_mask(model: PreTrainedModel, config: GenerationConfig, tokenizer: Any, decoder: str) -> int | None:

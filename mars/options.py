@@ -18,7 +18,6 @@ _SAID = {"block_size": f"as trained, else {DEFAULT_BLOCK_SIZE}", "temperature": 
 _NEEDS = {
     "causal": "any checkpoint",
     "masks": "a MARS checkpoint",
-    "diffusion": "a checkpoint that was trained for it",
 }
 
 

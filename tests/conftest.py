@@ -127,15 +127,6 @@ def tiny_folder(
 
 
 @pytest.fixture(scope="session")
-def tiny_diffusion_folder(tmp_path_factory: pytest.TempPathFactory, tiny_folder: Path) -> Path:
-    """The same weights with a record that says that block diffusion trained them."""
-    folder = tmp_path_factory.mktemp("checkpoints") / "tiny-diffusion"
-    shutil.copytree(tiny_folder, folder)
-    (folder / "mars.json").write_text(json.dumps({"stage": "block_diffusion", "block_size": 4, "sft_loss": None}))
-    return folder
-
-
-@pytest.fixture(scope="session")
 def tiny(tiny_folder: Path) -> Checkpoint:
     """The tiny checkpoint, loaded on the CPU."""
     from mars.checkpoint import load_checkpoint

@@ -12,11 +12,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 import torch
 
-from mars.engine.engine import Clock, EngineWrapper
+from mars.engine.engine import Clock
 from mars.engine.window import Window
 
 Script = Callable[[int, int, int], tuple[int, float]]
@@ -50,8 +50,6 @@ class ScriptedModel:
 
     Every call takes `seconds_per_pass` on its own clock and is kept in `calls`.
     """
-
-    diffusion_mask_id: int | None = None
 
     def __init__(
         self,
@@ -217,78 +215,3 @@ class ScriptedRows:
         if any(read[: len(read) - masks_read]):
             raise ValueError(f"row {row.number} reads a real token behind a mask at position {read.index(True)}")
         return self._model.predict(row.number or 0, position + 1 - (row.prompt_length or 0), tokens, masks_read)
-
-
-class Diffusing(EngineWrapper):
-    """A scripted model as one that block diffusion trained, in blocks of `block_size`: it predicts each position there.
-
-        engine = Diffusing(ScriptedModel([[5, 6, 7, 2]]), block_size=4)
-        list(block_diffusion(engine, [[3, 4]], DecodingSettings(block_size=4)))
-
-    The script hears how many positions lie between the real text and the one that is predicted. Columns may
-    see their own block and those before it, all of them written, and nothing else; this is checked. Calls and seconds
-    are those of `model`.
-    """
-
-    def __init__(self, model: ScriptedModel, block_size: int):
-        super().__init__(model)
-        self.model = model
-        self.block_size = block_size
-        self.mask_token_id, self.diffusion_mask_id = None, model.mask_token_id
-
-    def open(self, rows: int, capacity: int, *, use_cache: bool = True) -> DiffusingRows:
-        return DiffusingRows(self, rows, capacity)
-
-
-class DiffusingRows:
-    """The rows of one run, numbered by the places in which they begin; a prompt ends where the first mask stands."""
-
-    warming = False
-
-    def __init__(self, engine: Diffusing, rows: int, capacity: int):
-        self._engine = engine
-        self._capacity = capacity
-        self._numbers = list(range(rows))
-        self._tokens: list[dict[int, int]] = [{} for _ in range(rows)]
-        self._prompt_lengths: dict[int, int] = {}
-
-    def forward(self, window: Window) -> torch.Tensor:
-        model = self._engine.model
-        ids, slots, visible = model.called(window, self._capacity)
-        logits = []
-        for row in range(window.rows):
-            columns = zip(slots[row], ids[row], visible[row], strict=True)
-            real = [(slot, token, sees) for slot, token, sees in columns if slot]
-            self._tokens[row].update((slot, token) for slot, token, _ in real)
-            for slot, _, sees in real:
-                self._check(row, slot, [number for number, seen in enumerate(sees) if seen])
-            kept = slots[row][window.columns - window.keep :]
-            logits.append([self._predict(row, slot) if slot else [math.nan] * model.vocab_size for slot in kept])
-        return torch.tensor(logits).reshape(window.rows, window.keep, model.vocab_size)
-
-    def move(self, source: int, target: int) -> None:
-        self._numbers[target] = self._numbers[source]
-        self._tokens[target], self._tokens[source] = self._tokens[source], {}
-
-    def copy(self, source: int, target: int, tokens: int) -> None:
-        self._numbers[target] = self._numbers[source]
-        self._tokens[target] = {slot: token for slot, token in self._tokens[source].items() if slot <= tokens}
-
-    def _check(self, row: int, slot: int, seen: Sequence[int]) -> None:
-        size, number = self._engine.block_size, self._numbers[row]
-        if list(seen) != list(range(1, ((slot - 1) // size + 1) * size + 1)):
-            raise ValueError(f"row {number} sees the slots {list(seen)} from slot {slot}, with blocks of {size}")
-        absent = [place for place in seen if place not in self._tokens[row]]
-        if absent:
-            raise ValueError(f"row {number} reads slot {absent[0]}, which was never written")
-
-    def _predict(self, row: int, slot: int) -> list[float]:
-        mask = cast(int, self._engine.diffusion_mask_id)
-        number = self._numbers[row]
-        text = [self._tokens[row][place] for place in sorted(self._tokens[row])]
-        real = text.index(mask) if mask in text else len(text)
-        start = self._prompt_lengths.setdefault(number, real)
-        position = slot - 1
-        masks = max(position - real, 0)
-        tokens = (*text[: min(real, position)], *[mask] * masks)
-        return self._engine.model.predict(number, max(position - start, 0), tokens, masks)

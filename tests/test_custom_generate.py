@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -22,7 +23,7 @@ from mars.metrics import output_ids
 
 ROOT = Path(__file__).parent.parent
 PROMPTS = ("Tom has 3 apples.", "Write a function that adds two numbers and says so.", "x")
-ALONE = [info.name for info in TABLE.values() if info.needs != "diffusion" and not info.draft]
+ALONE = [info.name for info in TABLE.values() if not info.draft]
 
 
 @pytest.fixture(scope="module")
@@ -80,13 +81,11 @@ def test_the_text_is_the_decoder_s(
     assert output_ids(found.records) == expected
 
 
-def test_block_diffusion_is_refused(
-    model: PreTrainedModel, one: dict[str, torch.Tensor], tiny_diffusion_folder: Path
-) -> None:
-    other = AutoModelForCausalLM.from_pretrained(tiny_diffusion_folder)
-    for asked, decoder in ((model, "block_diffusion"), (other, "autoregressive"), (other, "sliding_window")):
-        with pytest.raises(ValueError, match="is for causal models"):
-            write(asked, one, decoder=decoder)
+def test_a_block_diffusion_model_is_refused(one: dict[str, torch.Tensor], tiny_folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(tiny_folder, tmp_path / "blocks")
+    (tmp_path / "blocks" / "mars.json").write_text('{"stage": "block_diffusion", "block_size": 4}')
+    with pytest.raises(ValueError, match="was trained by block diffusion"):
+        write(AutoModelForCausalLM.from_pretrained(tmp_path / "blocks"), one, decoder="autoregressive")
 
 
 def test_mask_and_block_size_are_the_trainings(model: PreTrainedModel, one: dict[str, torch.Tensor]) -> None:

@@ -112,9 +112,8 @@ def _jobs(group: Group, plan: str, models: Any) -> Iterator[Job]:
 
 
 def _check_stage(what: str, source: str, model: Mapping[str, Any], needs: Needs) -> None:
-    if needs not in decoders.kinds_after(model["stage"]):
-        known = " or ".join(stage for stage in decoders.STAGES if needs in decoders.kinds_after(stage))
-        raise ValueError(f"{what} needs a checkpoint of stage {known}, and that of {source} is {model['stage']}")
+    if needs not in decoders.kinds(masks=model["stage"] == "mars"):
+        raise ValueError(f"{what} needs a checkpoint of stage mars, and that of {source} is {model['stage']}")
 
 
 def _settings(

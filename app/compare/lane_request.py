@@ -165,10 +165,6 @@ def why_not(choice: LaneChoice, checkpoint: Checkpoint) -> str | None:
         )
     if info.needs in kinds:
         return _refusal(choice, checkpoint)
-    if "diffusion" in kinds:
-        return f"{name} was trained by block diffusion and predicts no next token: only block diffusion can use it."
-    if info.needs == "diffusion":
-        return f"{name} was not trained by block diffusion, so that decoder cannot use it. Choose another decoder."
     return (
         f"{name} was not trained to fill masks, so “{info.title}” cannot use it. Choose a checkpoint made by "
         "python -m mars.training mars, or another decoder."

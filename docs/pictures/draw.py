@@ -18,9 +18,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from mars.config import DecodingSettings
 from mars.control import Control
 from mars.decoding import DECODERS
-from mars.engine.engine import Engine
 from mars.records import Trace
-from tests.scripted import Diffusing, ScriptedModel
+from tests.scripted import ScriptedModel
 
 Script = Callable[[int, int, int], tuple[int, float]]
 
@@ -59,9 +58,8 @@ def script(reply: Sequence[int]) -> Script:
 def traces(decoder: str, settings: DecodingSettings) -> list[Trace]:
     """What each pass of a run did."""
     scripted = ScriptedModel(script(REPEATING if decoder == "prompt_lookup" else REPLY))
-    engine: Engine = Diffusing(scripted, settings.block_size) if decoder == "block_diffusion" else scripted
     control = Control(settings.threshold, settings.score, trace=True)
-    records = DECODERS[decoder](engine, [PROMPT], settings, control)
+    records = DECODERS[decoder](scripted, [PROMPT], settings, control)
     return [record.rows[0].trace for record in records if record.rows[0].trace is not None]
 
 
@@ -162,13 +160,6 @@ PICTURES = [
     ),
     ("prompt_lookup", "prompt_lookup", {"draft_tokens": 4}, 2, "prompt_lookup, K = 4: words seen before as drafts"),
     ("jacobi", "jacobi", {"draft_tokens": 4}, 2, "jacobi, K = 4: guesses instead of masks"),
-    (
-        "block_diffusion",
-        "block_diffusion",
-        {"block_size": 4},
-        2,
-        "block_diffusion, B = 4: the full block, then the next one",
-    ),
 ]
 
 

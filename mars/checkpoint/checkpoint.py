@@ -2,8 +2,7 @@
 
 Four kinds are read: ours (a Hugging Face folder with the training record `mars.json`), our adapters
 (mars/checkpoint/adapter.py), any Qwen2 or Llama checkpoint, and the published MARS format: `a2d-qwen2` weights are
-plain Qwen2 ones under a causal mask. A model trained by block diffusion is no causal model, and its engine says so; the
-published one is not read.
+plain Qwen2 ones under a causal mask. A model trained by block diffusion is none and is refused.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ from mars.engine.workers import release
 __all__ = ["Checkpoint", "CheckpointError", "load_checkpoint"]
 
 SMALL = 2**24  # weights of a model that float32 serves as well on a CPU, and that may be held twice
-STAGES = (*decoders.STAGES, "adapter")
+STAGES = ("sft", "mars", "adapter")
 _PUBLISHED_BLOCK = re.compile(r"blk(\d+)")
 
 
@@ -53,7 +52,7 @@ _PUBLISHED_BLOCK = re.compile(r"blk(\d+)")
 class Checkpoint:
     """A loaded model. `record` is the training record, empty if the folder has none; `block_size` comes from it, or
     from the name of a published checkpoint (`…-blk8`). `dtype` is that of the weights, as torch names it.
-    `engine.mask_token_id` is None unless masks were trained, `engine.diffusion_mask_id` unless by block diffusion.
+    `engine.mask_token_id` is None unless masks were trained,
     """
 
     name: str
@@ -76,7 +75,7 @@ class Checkpoint:
     @property
     def kinds(self) -> frozenset[Needs]:
         """The needs of decoders that the model meets."""
-        return decoders.kinds(masks=self.supports_masks, diffusion=self.engine.diffusion_mask_id is not None)
+        return decoders.kinds(masks=self.supports_masks)
 
     @property
     def place(self) -> str:
@@ -175,7 +174,6 @@ def load_checkpoint(
             stop_token_ids=stop_token_ids,
             template_ids=template_ids,
             mask_token_id=mask_token_id if masks else None,
-            diffusion_mask_id=mask_token_id if by_block_diffusion(record, name) else None,
             calibration=scores_of(record).pairs,
             invariant=invariant,
             compact=count_weights(model.config) > SMALL,
@@ -234,6 +232,10 @@ def read_record(folder: Path) -> dict[str, Any]:
     if not path.is_file():
         return {}
     record = read_json(path)
+    if record.get("stage") == "block_diffusion":
+        raise CheckpointError(
+            f"{folder} was trained by block diffusion: only commit 4ebfdf5 and those before it decode with it"
+        )
     if record.get("stage") not in STAGES:
         raise CheckpointError(
             f"{path}: stage must be one of {', '.join(STAGES)}, got {record.get('stage')!r}; train it again"
@@ -259,14 +261,7 @@ def mask_training(record: dict[str, Any], model_type: str, name: str) -> tuple[b
         return record["stage"] in ("mars", "adapter"), record.get("block_size")
     published = _PUBLISHED_BLOCK.search(name)
     block_size = int(published[1]) if published else None
-    if by_block_diffusion(record, name):
-        return False, block_size
     return block_size is not None or (model_type == "a2d-qwen2" and "AR-SFT" not in name), block_size
-
-
-def by_block_diffusion(record: dict[str, Any], name: str) -> bool:
-    """Whether the model was trained by block diffusion; the published one says so in its name only."""
-    return record["stage"] == "block_diffusion" if record else "BD3LM" in name
 
 
 def _special_tokens(folder: Path, tokenizer: PreTrainedTokenizerBase) -> tuple[frozenset[int], frozenset[int]]:

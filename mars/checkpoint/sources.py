@@ -113,7 +113,7 @@ def locate(source: str | Path, progress: Progress | None = None) -> tuple[Path, 
         )
     if "BD3LM" in name:
         raise CheckpointError(
-            f"{name} is a block diffusion model, which a causal mask cannot drive: use an AR or MARS one"
+            f"{name} is a block diffusion model, which no decoder of MARS Lens reads: use an AR or MARS one"
         )
     return folder, name
 

@@ -24,23 +24,12 @@ class Decoder(Protocol):
         """Records of decoding `prompts` (token ids, one list a row); without `control` nothing changes on the way."""
 
 
-def check(engine: Engine, prompts: Prompts, settings: DecodingSettings, *, causal: bool = True) -> None:
-    """Raise ValueError unless every prompt can be decoded under `settings`, by a `causal` model if it must be one."""
-    if causal:
-        check_causal(engine)
+def check(engine: Engine, prompts: Prompts, settings: DecodingSettings) -> None:
+    """Raise ValueError unless every prompt can be decoded under `settings`."""
     if not prompts:
         raise ValueError("prompts must hold at least one prompt, got none")
     for number, prompt in enumerate(prompts):
         check_prompt(engine, prompt, settings, number)
-
-
-def check_causal(engine: Engine) -> None:
-    """Raise ValueError if the model was trained by block diffusion, which leaves no causal model."""
-    if engine.diffusion_mask_id is not None:
-        raise ValueError(
-            "this checkpoint was trained by block diffusion: it reads blocks in both directions and predicts no next "
-            "token, so only block_diffusion can decode with it"
-        )
 
 
 def check_prompt(engine: Engine, prompt: Sequence[int], settings: DecodingSettings, number: int = 0) -> None:
@@ -88,16 +77,3 @@ def calibration_of(engine: Engine, settings: DecodingSettings) -> torch.Tensor |
             "DIR`), and this one was not: use probability, margin or entropy"
         )
     return engine.calibration
-
-
-def trained_diffusion(engine: Engine) -> int:
-    """The id of the mask token of block diffusion.
-
-    Raises:
-        ValueError: the model was not trained by it.
-    """
-    if engine.diffusion_mask_id is None:
-        raise ValueError(
-            "this checkpoint was not trained by block diffusion, which commit 4ebfdf5 can do: use another decoder"
-        )
-    return engine.diffusion_mask_id

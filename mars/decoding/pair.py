@@ -10,7 +10,6 @@ from dataclasses import replace
 
 import torch
 
-from mars.decoding.base import check_causal
 from mars.engine.engine import Engine, EngineWrapper, Rows
 from mars.engine.window import Window
 
@@ -22,14 +21,11 @@ class Pair(EngineWrapper):
     of one family that are padded to different sizes.
 
     Raises:
-        ValueError: vocabularies of different sizes without `same_tokens`, models on different devices, or one that was
-            trained by block diffusion.
+        ValueError: vocabularies of different sizes without `same_tokens`, or models on different devices.
     """
 
     def __init__(self, target: Engine, draft: Engine, *, same_tokens: bool = False):
         super().__init__(target)
-        check_causal(target)
-        check_causal(draft)
         if target.vocab_size != draft.vocab_size and not same_tokens:
             raise ValueError(
                 f"the draft has another vocabulary than the target: {draft.vocab_size} and {target.vocab_size} tokens; "

@@ -24,7 +24,7 @@ from mars import decoders
 from mars.config import DecodingSettings
 from mars.control import Control
 from mars.decoding import METHODS
-from mars.decoding.base import check_causal, check_prompt
+from mars.decoding.base import check_prompt
 from mars.decoding.method import Method, Row
 from mars.decoding.policy import Policy
 from mars.decoding.pool import Pool
@@ -204,7 +204,6 @@ class Service:
         """
         if ahead is not None and ahead < 1:
             raise ValueError(f"ahead must be >= 1, got {ahead}")
-        check_causal(self._engine)
         method = self._method(decoder, settings)
         check_prompt(self._engine, prompt, settings)
         slots = len(prompt) + settings.max_new_tokens + method.lookahead

@@ -22,15 +22,13 @@ def trace(
     known: int,
     text: int,
     behind: Sequence[Reads] = (),
-    block: int = 0,
     proposals: Sequence[Proposal] = (),
     reasons: Sequence[Reason] = (),
 ) -> Trace:
     """The trace of row `place` of a window.
 
     The model knew `known` tokens of the row, prompt included; all but the first `text` of them are drafts. The columns
-    `behind` the last of them read this. With `block` columns see their own block of so many positions in both
-    directions, and a proposal is for the position of its column.
+    `behind` the last of them read this.
 
     Raises:
         ValueError: a column sees other columns than itself and those that one column before it sees.
@@ -38,7 +36,7 @@ def trace(
     slots: list[int] = window.slots_RQ[place].tolist()
     padding = slots.count(0)  # on the left
     ids: list[int] = window.ids_RQ[place].tolist()[padding:]
-    tree = window.sees_RQQ is not None and not block
+    tree = window.sees_RQQ is not None
     positions = window.positions[place].tolist()[padding:] if tree else [slot - 1 for slot in slots[padding:]]
     cached = slots[padding] - 1
     root = known - 1 - cached
@@ -49,11 +47,10 @@ def trace(
         columns = list(_path(after, reads, root, proposals))
     else:
         after = [None, *range(len(ids) - 1)]
-        columns = [root + bool(block) + number for number in range(len(proposals))]
+        columns = [root + number for number in range(len(proposals))]
     return Trace(
         cached=cached,
         spans=tuple(_spans(ids, reads, after)),
-        block=block,
         columns=tuple(columns),
         reasons=tuple(reasons),
     )

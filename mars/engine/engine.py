@@ -76,7 +76,6 @@ class Rows(Protocol):
 class Engine(Protocol):
     """A model as decoders see it; `mask_token_id` is None unless it was trained to fill masks behind a causal prefix.
 
-    `diffusion_mask_id` is the mask token of a model trained by block diffusion, which is no causal one, else None.
     `template_ids` are the tokens by which a chat is laid out and which no answer holds: special, and no stop token.
     `calibration` [2, M] has the slope and offset of each mask for the score `calibrated` (mars/acceptance.py), float64,
     None if they were not fitted.
@@ -84,7 +83,6 @@ class Engine(Protocol):
     """
 
     mask_token_id: int | None
-    diffusion_mask_id: int | None
     static_shapes: bool
     stop_token_ids: frozenset[int]
     template_ids: frozenset[int]
@@ -106,7 +104,6 @@ class EngineWrapper:
     def __init__(self, engine: Engine):
         self._inner = engine
         self.mask_token_id = engine.mask_token_id
-        self.diffusion_mask_id = engine.diffusion_mask_id
         self.static_shapes = engine.static_shapes
         self.stop_token_ids = engine.stop_token_ids
         self.template_ids = engine.template_ids
@@ -160,7 +157,6 @@ class ModelEngine:
         stop_token_ids: frozenset[int],
         template_ids: frozenset[int] = frozenset(),
         mask_token_id: int | None = None,
-        diffusion_mask_id: int | None = None,
         graphs: bool | None = None,
         invariant: bool | None = None,
         compact: bool = False,
@@ -168,17 +164,15 @@ class ModelEngine:
     ):
         self._given = model
         self.mask_token_id = mask_token_id
-        self.diffusion_mask_id = diffusion_mask_id
         self.stop_token_ids = stop_token_ids
         self.template_ids = template_ids
         self.context_length: int = model.config.max_position_embeddings
         self.vocab_size: int = model.config.vocab_size
         self.device: torch.device = model.device
-        never = mask_token_id if diffusion_mask_id is None else diffusion_mask_id
-        self._transformer = Transformer(model.eval(), never)
+        self._transformer = Transformer(model.eval(), mask_token_id)
         self.invariant = choose_invariant(invariant, model)
         layout = {"steady": self.invariant, "compact": compact}
-        self._network = Network.on(model, never, **layout) if supports(model) else None
+        self._network = Network.on(model, mask_token_id, **layout) if supports(model) else None
         self._model: Model = self._network or self._transformer
         on_gpu = self.device.type == "cuda"
         wanted = on_gpu and isinstance(self._model, Network) if graphs is None else graphs

@@ -76,7 +76,6 @@ class RemoteEngine:
     context_length: int
     vocab_size: int
     address: str
-    diffusion_mask_id: int | None = None
     static_shapes: bool = False
     template_ids: frozenset[int] = frozenset()
     calibration: torch.Tensor | None = None

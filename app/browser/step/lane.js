@@ -1,10 +1,10 @@
 // One lane of a run, ready to be stepped through: its passes with their numbers, their outcomes in words, the columns
 // that each of them read, and the tokens that another threshold would have accepted.
 
-import { decoderOf, familyOf, isCounted, isSurerWhenLower } from "../shared/decoders.js";
+import { familyOf, isCounted, isSurerWhenLower } from "../shared/decoders.js";
 import { isRefused, sentenceOf } from "../shared/reasons.js";
 import { decimals, plural, visiblePiece } from "../shared/tokens.js";
-import { thresholdless, wouldAccept } from "./what-if.js";
+import { fillsBlocks, thresholdless, wouldAccept } from "./what-if.js";
 
 const NAMES = { prefill: "Prompt", commit: "Cache", draft: "Draft" };
 
@@ -22,7 +22,7 @@ export class SteppedLane {
     });
     this.count = number;
     this.family = familyOf(lane);
-    this.diffuses = decoderOf(lane.decoder).needs === "diffusion";
+    this.diffuses = fillsBlocks(lane.records);
     this.thresholdless = thresholdless(lane);
     this.byThreshold = this.thresholdless === "";
     const scores = this.passes.flatMap((pass) => pass.row.proposals.map((proposal) => proposal.score));
@@ -75,15 +75,10 @@ export class SteppedLane {
     return `${row.accepted} of ${said} accepted${row.accepted < row.proposals.length ? "" : ": all of them"}.`;
   }
 
-  // The masks that a pass over a block filled, and the tokens accepted with them, in words.
-  filled({ accepted, proposals, trace }) {
-    const waiting = "nothing is accepted before the block is full.";
-    const tokens = plural(accepted, "token");
-    if (!trace) return accepted ? `The block is full: ${tokens} accepted.` : `Masks filled; ${waiting}`;
-    const masks = trace.reasons.filter((_, place) => proposals[place].source === "mask");
-    const filled = masks.filter((reason) => reason !== "open").length;
-    const said = `${filled} of ${plural(masks.length, "mask")} filled`;
-    return accepted ? `${said}: the block is full, ${tokens} accepted.` : `${said}; ${waiting}`;
+  // A pass that filled masks of a block, in words.
+  filled({ accepted }) {
+    if (accepted) return `The block is full: ${plural(accepted, "token")} accepted.`;
+    return "Masks filled; nothing is accepted before the block is full.";
   }
 
   // The number of tokens that the pass at this index would have accepted at `threshold`.

@@ -10,10 +10,13 @@ const NEAR = "Another τ is not shown here: the run does not record how near a r
 const OWN_RULE = "Another τ is not shown here: this decoder has a rule beside the threshold.";
 const ONE_TOKEN = "No threshold: every pass proposes one token, and it is accepted.";
 
+// Whether a run of an earlier version filled blocks of masks in any order (block diffusion).
+export const fillsBlocks = (records) => records.some(({ phase }) => phase === "denoise");
+
 // The reason why no threshold decides in this lane, "" where one does.
 export function thresholdless({ decoder, records }) {
-  const { needs, verifies } = decoderOf(decoder);
-  if (needs === "diffusion") return FILLED;
+  const { verifies } = decoderOf(decoder);
+  if (fillsBlocks(records)) return FILLED;
   const rows = records.filter(({ phase }) => isCounted(phase)).map(({ rows: [row] }) => row);
   if (rows.some(({ threshold }) => threshold !== null)) {
     return verifies ? NEAR : rows.some(({ trace }) => trace?.reasons.includes("rule")) ? OWN_RULE : "";

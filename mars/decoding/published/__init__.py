@@ -2,7 +2,6 @@
 
 Block-cached decoding and speculative decoding with a draft model (sections 4.5 and 4.6) run as the paper describes
 them: all rows of a batch take each step together, and a row that is ahead waits for the others; `lockstep` does this
-for both. The rows of block diffusion go on to the next block together. They are here so that published figures can be
-measured again; every other decoder runs in `Pool` (mars/decoding/pool.py), where no row waits for another and rows may
-join and leave.
+for both. Every other decoder runs in `Pool` (mars/decoding/pool.py), where no row waits for another and rows may join
+and leave.
 """

@@ -21,7 +21,6 @@ ALL = (
     "self_speculative",
     "jacobi",
     "speculative",
-    "block_diffusion",
 )
 
 
@@ -174,9 +173,3 @@ def test_thresholds() -> None:
     assert (parse_threshold("none"), parse_threshold("0.5")) == (None, 0.5)
     with pytest.raises(ValueError, match="a threshold must be a number or none, got ''"):
         parse_threshold("")
-
-
-def test_decoders_without_causal_model_skip_the_baseline() -> None:
-    assert "block_diffusion" not in {found.decoder for found in default_decoder_specs(0.95, masks=True, draft=True)}
-    with pytest.raises(ValueError, match=r"block_diffusion@0\.9 needs a checkpoint of another kind than bd"):
-        check_runnable([parsed("block_diffusion@0.9")], "bd", AR)

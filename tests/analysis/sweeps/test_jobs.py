@@ -1,18 +1,15 @@
 """From a plan to runs: what is multiplied out, what is left as it is, and what their ids say."""
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from analysis.sweeps import jobs as sweep_jobs
 from analysis.sweeps.jobs import Job, turns_of
 from analysis.sweeps.models import describe
 from analysis.sweeps.plan import Group, SweepPlan
 from mars.checkpoint import Checkpoint
-from mars.decoding import DECODERS
 from mars_tasks import SEED_STRIDE, sample
 
 
@@ -145,19 +142,6 @@ def test_what_cannot_run(decoder: str, more: dict[str, Any], words: str, plain_f
     drafts = {"drafts": (str(plain_folder),)} if decoder == "speculative" else {}
     with pytest.raises(ValueError, match=words):
         jobs(group(plain_folder, decoder, **{**drafts, **({"checkpoints": (str(plain_folder),)} | more)}))
-
-
-def test_block_diffusion_needs_its_own_checkpoints(
-    tiny_folder: Path, plain_folder: Path, monkeypatch: pytest.MonkeyPatch, add_decoder: Callable[..., None]
-) -> None:
-    described = {**describe(str(tiny_folder)), "stage": "block_diffusion"}
-    monkeypatch.setattr(sweep_jobs, "describe", lambda source: described if source == "diffusion" else describe(source))
-    add_decoder("block_diffusion", DECODERS["autoregressive"])
-    [job] = jobs(group(Path("diffusion"), "block_diffusion", thresholds=(None,)))
-    assert job.id.startswith("tiny-mars.block_diffusion@none-b4.b16.")
-    for source, decoder in ((tiny_folder, "block_diffusion"), ("diffusion", "autoregressive")):
-        with pytest.raises(ValueError, match="needs a checkpoint of stage"):
-            jobs(group(Path(source), decoder))
 
 
 def test_chunks_go_through_the_families_in_turn(tiny_folder: Path) -> None:

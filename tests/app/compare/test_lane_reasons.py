@@ -7,7 +7,6 @@ import pytest
 from app.compare.lane_choice import LaneChoice
 from app.compare.lane_request import why_not, why_one_token
 from mars import decoders
-from mars.decoding import DECODERS
 
 MakeCheckpoint = Callable[..., Any]
 REPLY = "So 3 * 18 = 54."
@@ -23,13 +22,6 @@ def ar(make_checkpoint: MakeCheckpoint) -> Any:
 @pytest.fixture(scope="module")
 def mars(make_checkpoint: MakeCheckpoint) -> Any:
     return make_checkpoint("mars", REPLY)
-
-
-@pytest.fixture(scope="module")
-def diffusion(make_checkpoint: MakeCheckpoint) -> Any:
-    found = make_checkpoint("blocks", REPLY, masks=False)
-    found.engine.diffusion_mask_id = 3
-    return found
 
 
 def test_a_checkpoint_that_can_write_has_no_problem(ar: Any, mars: Any) -> None:
@@ -49,19 +41,6 @@ def test_masks_must_have_been_trained(ar: Any, decoder: str) -> None:
 
 def test_a_drafted_lane_needs_a_draft(mars: Any) -> None:
     assert "needs a draft" in str(why_not(LaneChoice(checkpoint="mars", decoder="speculative"), mars))
-
-
-@pytest.mark.parametrize("decoder", sorted(DECODERS.keys() - {"block_diffusion", "speculative"}))
-def test_block_diffusion_leaves_no_causal_model(diffusion: Any, decoder: str) -> None:
-    found = why_not(LaneChoice(checkpoint="blocks", decoder=decoder), diffusion)
-    assert found is not None
-    assert found.startswith("blocks was trained by block diffusion")
-
-
-def test_block_diffusion_needs_its_own_training(mars: Any) -> None:
-    found = why_not(LaneChoice(checkpoint="mars", decoder="block_diffusion"), mars)
-    assert found is not None
-    assert found.startswith("mars was not trained by block diffusion")
 
 
 def test_the_decoders_reasons_are_told(mars: Any) -> None:

@@ -27,8 +27,7 @@ def accepted(records: list[ForwardPass]) -> list[tuple[int, ...]]:
     return [record.rows[0].accepted_ids for record in records]
 
 
-# The first needs two checkpoints, the second one of another kind.
-@pytest.mark.parametrize("decoder", sorted(set(DECODERS) - {"speculative", "block_diffusion"}))
+@pytest.mark.parametrize("decoder", sorted(set(DECODERS) - {"speculative"}))
 def test_every_decoder_writes_what_it_writes_alone(make_checkpoint: MakeCheckpoint, decoder: str) -> None:
     checkpoint = make_checkpoint("mars", REPLY)
     ids = checkpoint.encode("How many sheep?")

@@ -16,7 +16,6 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel, PreTrai
 from mars.checkpoint.checkpoint import Checkpoint, CheckpointError, choose_dtype, load_checkpoint
 from mars.config import DecodingSettings
 from mars.decoding import DECODERS
-from mars.decoding.pair import Pair
 from mars.engine.backends import not_invariant
 from mars.metrics import output_ids
 
@@ -100,25 +99,6 @@ def test_ours_after_sft_and_plain_qwen2_have_no_masks(folder: Path) -> None:
     (folder / "mars.json").unlink()
     plain = load_checkpoint(folder, device="cpu")
     assert (plain.block_size, plain.supports_masks, plain.record) == (None, False, {})
-
-
-def test_block_diffusion_is_for_its_own_decoder_alone(tiny_diffusion_folder: Path, tiny: Checkpoint) -> None:
-    checkpoint = load_checkpoint(tiny_diffusion_folder, dtype="float32", device="cpu")
-    engine = checkpoint.engine
-    assert (checkpoint.block_size, checkpoint.supports_masks, engine.mask_token_id) == (4, False, None)
-    assert engine.diffusion_mask_id == tiny.engine.mask_token_id
-    assert written(checkpoint, "block_diffusion")
-    for decoder in DECODERS:
-        if decoder not in ("block_diffusion", "speculative"):
-            with pytest.raises(ValueError, match=r"was trained by block diffusion: .* only block_diffusion can"):
-                written(checkpoint, decoder)
-    for pair in ((engine, tiny.engine), (tiny.engine, engine)):
-        with pytest.raises(ValueError, match="was trained by block diffusion"):
-            Pair(*pair)
-    with pytest.raises(ValueError, match="was trained by block diffusion"):
-        checkpoint.submit([5], DecodingSettings(), decoder="autoregressive")
-    with pytest.raises(ValueError, match="was not trained by block diffusion"):
-        written(tiny, "block_diffusion")
 
 
 def test_published_mars_loads_as_qwen2_and_runs_nothing(folder: Path, tiny: Checkpoint) -> None:
@@ -234,8 +214,9 @@ BROKEN = [
     (put("mars.json", "{"), r"mars\.json cannot be read as JSON"),
     (
         put("mars.json", '{"stage": "rl"}'),
-        r"mars\.json: stage must be one of sft, mars, block_diffusion, adapter, got 'rl'",
+        r"mars\.json: stage must be one of sft, mars, adapter, got 'rl'",
     ),
+    (put("mars.json", '{"stage": "block_diffusion", "block_size": 4}'), "block diffusion: only commit 4ebfdf5 and"),
     (
         put("mars.json", '{"stage": "mars", "block_size": 0}'),
         r"mars\.json: block_size must be a whole number from 1 to 64, got 0",
@@ -298,7 +279,7 @@ def test_sources_that_are_no_folder(folder: Path) -> None:
 
 
 def test_a_block_diffusion_model_is_refused(folder: Path) -> None:
-    with pytest.raises(CheckpointError, match="block diffusion model, which a causal mask cannot drive"):
+    with pytest.raises(CheckpointError, match="block diffusion model, which no decoder of MARS Lens reads"):
         load_checkpoint(as_published(folder, "MARS-Qwen2.5-0.5B-BD3LM-blk4"))
 
 

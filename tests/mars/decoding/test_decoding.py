@@ -20,15 +20,14 @@ from mars.decoding.pair import Pair
 from mars.engine import Engine
 from mars.metrics import COUNTED, GAINING, output_ids
 from mars.records import ForwardPass, RowPass
-from tests.scripted import Diffusing, ReadingModel, ScriptedModel
+from tests.scripted import ReadingModel, ScriptedModel
 
 STOP, MASK = 2, 31
 REPLY = [5, 6, 7, 8, 9, 10, 11, 12, 13, STOP]
 PROMPTS = [[3, 4, 5], [6], [7, 8, 9, 10], [10, 3]]
 each_decoder = pytest.mark.parametrize("decoder", DECODERS)
-# Between two passes that write, these make drafts: the folders of their names have what happens.
-DRAFTING = ("speculative", "block_diffusion")
-each_but_drafting = pytest.mark.parametrize("decoder", [name for name in DECODERS if name not in DRAFTING])
+# Between two passes that write, it makes drafts.
+each_but_drafting = pytest.mark.parametrize("decoder", [name for name in DECODERS if name != "speculative"])
 
 
 def each_with_layouts(*layouts: str) -> pytest.MarkDecorator:
@@ -42,16 +41,12 @@ def each_with_layouts(*layouts: str) -> pytest.MarkDecorator:
 def run(
     decoder: str, model: ScriptedModel, prompts: list[list[int]], control: Control | None = None, **options: object
 ) -> list[ForwardPass]:
-    # In block diffusion only whole blocks of the prompts are prefilled: small ones, so that these prompts have some.
-    size = 2 if decoder == "block_diffusion" else 4
-    settings = DecodingSettings(**{"block_size": size, "layout": "linear", "cache_block_size": 6, **options})
-    return list(DECODERS[decoder](engine_of(decoder, model, size), prompts, settings, control))
+    settings = DecodingSettings(**{"block_size": 4, "layout": "linear", "cache_block_size": 6, **options})
+    return list(DECODERS[decoder](engine_of(decoder, model), prompts, settings, control))
 
 
-def engine_of(decoder: str, model: ScriptedModel, block_size: int) -> Engine:
+def engine_of(decoder: str, model: ScriptedModel) -> Engine:
     """The engine that this decoder needs, on a model that counts its calls."""
-    if TABLE[decoder].needs == "diffusion":
-        return Diffusing(model, block_size)
     return Pair(model, model) if TABLE[decoder].draft else model
 
 
@@ -120,7 +115,7 @@ def test_an_active_row_gains_in_every_pass(decoder: str, threshold: float | None
     records = run(decoder, ScriptedModel(falling), [[3, 4], [3], [3] * 5], threshold=threshold, max_new_tokens=14)
     for record in records:
         gains = {part.accepted >= 1 for part in record.rows}
-        assert gains == {record.phase in GAINING} or record.phase == "denoise"  # gains at the end of a block
+        assert gains == {record.phase in GAINING}
         assert all(part.accepted <= len(part.proposals) for part in record.rows)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from copy import copy
-
 import pytest
 import torch
 from transformers import PreTrainedModel
@@ -27,10 +25,7 @@ def run(
 
 
 def paired(engine: ModelEngine, decoder: str) -> Engine:
-    """The engine that this decoder needs: one that is its own draft, or whose masks are those of block diffusion."""
-    if decoder == "block_diffusion":
-        engine = copy(engine)
-        engine.diffusion_mask_id, engine.mask_token_id = engine.mask_token_id, None
+    """The engine that this decoder needs, perhaps as its own draft."""
     return Pair(engine, engine) if decoder == "speculative" else engine
 
 

@@ -20,11 +20,10 @@ from mars.decoding.service import Service
 from mars.engine.window import Window
 from mars.records import ForwardPass, RowPass, Trace, from_json, to_json
 from tests.readers import STOP, clear, hasty
-from tests.scripted import Diffusing, ReadingModel, ScriptedModel
+from tests.scripted import ReadingModel
 
 VOCABULARY, MASK = 60, 59
 PROMPTS = [[5, 9, 4, 30, 17], [8], [3, 12, 6, 7, 10, 11, 20, 21, 22]]
-ANSWER = [11, 12, 13, 14, 15, 16, 17, 18, 19, 20, STOP]
 
 Seen = list[tuple[Window, torch.Tensor]]
 CASES: dict[str, dict[str, Any]] = {
@@ -45,9 +44,6 @@ CASES: dict[str, dict[str, Any]] = {
     "relaxed, lookup": {"layout": "lookup", "threshold": 0.05, "block_size": 6},
     "jacobi": {},
     "prompt_lookup": {},
-    "block_diffusion": {"threshold": 0.8},
-    "block_diffusion, one by one": {"threshold": None},
-    "block_diffusion, no cache": {"threshold": 0.8, "use_cache": False},
     "speculative": {},
     "speculative, continued": {"continuation": True},
     "speculative, continued, room for few": {"continuation": True, "max_new_tokens": 23, "draft_tokens": 6},
@@ -86,14 +82,6 @@ def decode(case: str, prompts: int = len(PROMPTS), *, trace: bool = True) -> tup
     engine: Any = watched(reading(clear), seen)
     if decoders.TABLE[name].draft:
         engine = Pair(engine, watched(reading(hasty), seen))
-    if decoders.TABLE[name].needs == "diffusion":
-        model = ScriptedModel(
-            lambda _, position, masks: (ANSWER[min(position, len(ANSWER) - 1)], 0.95 - 0.15 * (position % 4)),
-            vocab_size=VOCABULARY,
-            stop_token_ids=frozenset({STOP}),
-            mask_token_id=MASK,
-        )
-        engine = watched(Diffusing(model, block_size=4), seen)
     control = Control(settings.threshold, settings.score, trace=trace)
     return list(DECODERS[name](engine, PROMPTS[:prompts], settings, control)), seen
 
@@ -136,7 +124,7 @@ def test_columns_are_what_the_engine_was_given(case: str) -> None:
             taken = (
                 case.startswith("relaxed") and proposal.token_id in trace.ids
             )  # a draft in the place of the best one
-            assert proposal.token_id == int(predicted) or (proposal.source == "draft" and trace.block) or taken
+            assert proposal.token_id == int(predicted) or taken
             assert trace.reads[column] == proposal.source
 
 
@@ -216,9 +204,7 @@ CHECKS: dict[str, Callable[..., bool]] = {
     "first": lambda record, row, place, *_: place == 0 and row.accepted > 0,
     "right": lambda record, row, place, *_: _accepted(place, row) and _right(record, row, place),
     "wrong draft": lambda record, row, place, *_: not _accepted(place, row) and not _right(record, row, place),
-    "met": lambda record, row, place, value, name: (
-        (record.phase == "denoise" or _accepted(place, row)) and met(value, row, name)
-    ),
+    "met": lambda record, row, place, value, name: _accepted(place, row) and met(value, row, name),
     "below": lambda record, row, place, value, name: (
         not met(value, row, name)
         and place == (row.trace.reasons.count("kept") if record.phase == "draft" else row.accepted)
@@ -227,11 +213,6 @@ CHECKS: dict[str, Callable[..., bool]] = {
     "ended": lambda record, row, place, *_: STOP in [one.token_id for one in row.proposals[:place]],
     "kept": lambda record, row, place, *_: not _accepted(place, row) and row.finish_reason is None,
     "unsure": lambda record, row, place, *_: row.proposals[place].source == "mask" and not _accepted(place, row),
-    "surest": lambda record, row, place, *_: row.proposals[place].source == "mask",
-    "filled": lambda record, row, place, *_: row.proposals[place].source == "draft",
-    "open": lambda record, row, place, value, name: (
-        row.accepted == 0 and (row.threshold is None or not met(value, row, name))
-    ),
 }
 EXPECTED: dict[str, set[str]] = {
     "autoregressive": {"first"},
@@ -241,14 +222,12 @@ EXPECTED: dict[str, set[str]] = {
     "relaxed": {"first", "right", "wrong draft", "kept", "unsure", "ended"},
     "jacobi": {"first", "right", "kept", "ended"},
     "prompt_lookup": {"first", "right", "wrong draft", "ended"},
-    "block_diffusion": {"met", "surest", "filled", "open", "ended"},
     "speculative": {"first", "right", "wrong draft", "met", "below", "behind", "kept", "ended"},
 }
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_kept_proposals_are_the_drafts_that_follow(case: str) -> None:
-    """Of block diffusion none is kept, but what is filled stays."""
     records, _ = decode(case, 1)
     for record, after in pairwise(records):
         [(row, trace)], [(_, then)] = traces(record), traces(after)
