@@ -94,7 +94,7 @@ def launch(blocks: gr.Blocks, runner: Runner, chosen: Options, looks: dict[str, 
     rules = Rules(
         framed_by=SPACES if space else "",
         hosts={chosen.host.lower()},
-        shown_at={*chosen.allowed_hosts, *([space] if space else ())},
+        shown_at={*chosen.allowed_hosts, *filter(None, space.split(","))},  # with a domain of its own it names both
         root_path=os.environ.get("GRADIO_ROOT_PATH", "").rstrip("/"),
         events=frozenset(blocks.fns),
     )
