@@ -79,11 +79,6 @@ def test_a_file_that_is_none_is_one_sentence(lines: list[str], sentence: str, tm
         read_questions(path)
 
 
-def test_a_missing_file_is_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"nothing\.jsonl does not exist"):
-        read_questions(tmp_path / "nothing.jsonl")
-
-
 def test_lines_end_at_newlines_alone(tmp_path: Path) -> None:
     """Not at U+2028, U+2029 or NEL, and a byte-order mark is no part of the first line."""
     path = tmp_path / "questions.jsonl"

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from analysis.claims import CLAIMS, ClaimVerdict, read_evidence
+from analysis.claims import ClaimVerdict
 
 # Claim 1
 
@@ -38,18 +37,6 @@ def test_one_token_mode_on_few_problems(find: Any, fabricate: Any, ar: Any, mars
     assert "0.0 [−" in finding.headline
 
 
-def test_gated_adapters_leave_other_intervals_alone(find: Any, fabricate: Any, make: Any) -> None:
-    """Its texts cannot differ from AR's, so that it is no second chance to err."""
-    base = {**fabricate.model("base", None, None, None), "fingerprint": "b" * 16}
-    gated, merged = ({**fabricate.model(name, "mars", 4, True), "base": "b" * 16} for name in ("gated", "merged"))
-    plain, worse = make(base), make(merged, "sliding_window", accuracy=0.88)
-    worse[1]["text"] = [f"other {number}" for number in range(len(worse[1]))]
-    alone = find(1, [plain, worse]).comparisons
-    both = find(1, [plain, make(gated, "sliding_window"), worse]).comparisons
-    assert len(both) == 2
-    assert alone[0].measured in [comparison.measured for comparison in both]
-
-
 def test_few_problems_leave_no_gated_adapter_undecided(find: Any, fabricate: Any, make: Any) -> None:
     base = {**fabricate.model("base", None, None, None), "fingerprint": "b" * 16}
     model = {**fabricate.model("adapter", "mars", 4, True), "base": "b" * 16}
@@ -58,13 +45,6 @@ def test_few_problems_leave_no_gated_adapter_undecided(find: Any, fabricate: Any
     assert find(1, [plain, gated]).verdict is ClaimVerdict.HOLDS
     merged[1]["text"] = [f"other {number}" for number in range(len(merged[1]))]
     assert find(1, [plain, merged]).comparisons[0].verdict is ClaimVerdict.OPEN
-
-
-def test_the_headline_names_who_falls_behind(find: Any, make: Any, ar: Any, mars: Any) -> None:
-    runs = [make(ar()), make(ar(200, "double")), make(mars(4)), make(mars(8), accuracy=0.8)]
-    finding = find(1, runs)
-    assert finding.verdict is ClaimVerdict.FAILS
-    assert "−10.0 [−" in finding.headline
 
 
 def test_one_token_mode_in_bfloat16_names_its_cpu(find: Any, one_token: Any) -> None:
@@ -123,35 +103,6 @@ def test_sft_loss(find: Any, make: Any, mars: Any, kept: float, degraded: float,
     assert find(2, runs[:3]).verdict is ClaimVerdict.MISSING
 
 
-def test_sft_loss_compares_models_that_saw_equally_much(find: Any, make: Any, mars: Any) -> None:
-    shipped = make(mars(16, examples=900), accuracy=0.99)
-    runs = [make(mars(size, loss=loss)) for loss in (True, False) for size in (4, 8, 16)]
-    finding = find(2, [shipped, *runs])
-    assert {run.model.examples for run in finding.runs} == {100}
-
-
-def test_adapters_are_compared_like_tiny_models(fabricate: Any, make: Any) -> None:
-    """Merged adapters that saw equally much, beside a shipped one that does not say; AR by twice as much plain SFT."""
-    real = {"parameters": 140_000_000, "base": "b" * 16}
-    base = {**fabricate.model("base", None, None, None), "fingerprint": "b" * 16, "parameters": 135_000_000}
-    shipped = {**fabricate.model("shipped", "mars", 4, None), **real, "examples": None}
-    double = {**fabricate.model("double", "sft", None, None), **real, "examples": 576}
-    runs = [make({**base, "examples": None}), make(double), make(shipped, "sliding_window", accuracy=0.85)]
-    runs[-1][0]["command"] = "python -m analysis ifeval …"  # double was not run beside it
-    for size, loss, accuracy in ((4, True, 0.9), (8, True, 0.9), (4, False, 0.8), (8, False, 0.6)):
-        adapter = {**fabricate.model(f"{size}{loss}", "mars", size, loss), **real, "examples": 288}
-        runs.append(make(adapter, "sliding_window", accuracy=accuracy))
-    evidence = read_evidence(fabricate.store(runs), Path("nowhere"), real=True)
-    first, second = (next(claim for claim in CLAIMS if claim.number == number).find(evidence) for number in (1, 2))
-    assert second.verdict is ClaimVerdict.HOLDS
-    assert {run.model.examples for run in second.runs} == {288}
-    against = [row.compared["AR"].split(",")[0] for row in first.comparisons]
-    assert against.count("double (compute-matched)") == 2
-    assert against.count("base (start)") == 3
-    assert first.verdict is ClaimVerdict.FAILS, "the shipped one is behind"
-    assert not first.needs
-
-
 # Claim 3
 
 
@@ -171,11 +122,6 @@ def test_thresholds(find: Any, swept: Any, accuracy: float, gain: float, verdict
     assert finding.verdict is verdict
     [row] = finding.comparisons
     assert row.measured["steps down in τ"].startswith("2, each" if gain < 4 else "2, not")
-
-
-def test_thresholds_need_one_token_mode_and_095(find: Any, swept: Any) -> None:
-    assert find(3, swept({None: (0.9, 1), 0.9: (0.8, 2), 0.5: (0.6, 3)})).verdict is ClaimVerdict.MISSING
-    assert find(3, swept({0.95: (0.9, 2), 0.5: (0.6, 3)})).verdict is ClaimVerdict.MISSING
 
 
 # Claim 8

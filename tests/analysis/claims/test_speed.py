@@ -154,10 +154,3 @@ def test_fair_baseline(fabricate: Any, tmp_path: Path, low: float, verdict: Clai
     assert row.compared["CPU"] == "a machine"
     assert row.measured["fastest with τ"] == "sliding_window@0.95"
     assert row.measured["× our AR"].startswith("3.00×")
-
-
-def test_the_headline_says_which_figures_are_gpus(fabricate: Any, tmp_path: Path) -> None:
-    (tmp_path / "bench-cpu.json").write_text(json.dumps(bench(1.5)))
-    (tmp_path / "bench-gpu.json").write_text(json.dumps(bench(1.5, 16) | {"device": "cuda:0", "hardware": "NVIDIA X"}))
-    headline = judge(read_evidence(fabricate.store([]), tmp_path))[CLAIMS[-1]].headline
-    assert [part.partition(" at ")[2] for part in headline.split("; ")] == ["batch 4", "batch 16 (NVIDIA X)"]

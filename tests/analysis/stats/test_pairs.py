@@ -64,12 +64,6 @@ def test_without_discordant_pairs_score_intervals_stay_wide() -> None:
     assert score.low == pytest.approx(-100 * wilson_high)
 
 
-def test_a_single_problem() -> None:
-    found = paired_difference(rows([1]), rows([0]))
-    assert (contrast([(1, rows([1])), (-1, rows([0]))]), found.p_value) == (Interval(100, 100, 100), 1.0)
-    assert found.score_interval().low < 5
-
-
 @pytest.mark.parametrize(("gained", "lost", "n"), [(4, 2, 10), (0, 7, 60), (31, 18, 400), (5, 0, 5), (1, 1, 2)])
 def test_score_interval_is_where_the_constrained_likelihood_says(gained: int, lost: int, n: int) -> None:
     """At its ends the score, with the likeliest share of lost ones found numerically, is the normal quantile."""
@@ -116,13 +110,6 @@ def test_bootstrap_of_points_covers_as_often_as_said() -> None:
         found = contrast([(1, rows(list(kinds == 0))), (-1, rows(list(kinds == 1)))])
         hits += found.low <= 6 <= found.high
     assert 0.89 <= hits / trials <= 0.99
-
-
-def test_contrast_of_four() -> None:
-    right, wrong = rows([1] * 10), rows([0] * 10)
-    found = contrast([(1, right), (-1, wrong), (-1, right), (1, wrong)])
-    assert (found.value, found.low, found.high) == (0, 0, 0)
-    assert contrast([(1, right), (-0.5, right), (-0.5, wrong)]).value == pytest.approx(50)
 
 
 def test_families_are_resampled_apart() -> None:
