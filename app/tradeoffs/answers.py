@@ -141,7 +141,7 @@ class RequestHandler:
         question: SamplesRequest = checked(SamplesRequest, about, "the samples")
         runs = self._run_cache.store().runs
         entry = entry_of(runs, question.id)
-        yield dict(samples(runs, entry, right=question.right, first=question.first))
+        yield samples(runs, entry, right=question.right, first=question.first)
 
     def _again(self, about: Any, session: str) -> Iterator[Told]:
         question: SampleRequest = checked(SampleRequest, about, "the sample")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from functools import lru_cache
@@ -35,7 +34,6 @@ from app.tradeoffs.run_cache import Store
 from mars import decoders
 from mars.checkpoint.sources import weights_digest
 from mars.config import DEFAULTS, METHOD_FIELDS, DecodingSettings
-from mars.schema import StrictDict
 from mars_tasks import TASKS, Problem, numbered
 
 PAGE = 6
@@ -155,13 +153,7 @@ def _batch(row: Row) -> str:
 
 def _facts(row: Row) -> list[list[str]]:
     n = [] if missing(row.get("n")) else [["Problems", f"n = {int(row['n']):,}: {_tasks(row)}"]]
-    settings = {
-        name.removeprefix("settings."): _plain(value)
-        for name, value in row.items()
-        if name.startswith("settings.") and not missing(value)
-    }
-    facts = [[label, _text(row[name])] for name, label in _PROVENANCE if not missing(row.get(name))]
-    return [*n, *facts, *([["All settings", json.dumps(settings)]] if settings else [])]
+    return [*n, *([label, _text(row[name])] for name, label in _PROVENANCE if not missing(row.get(name)))]
 
 
 def _tasks(row: Row) -> str:
@@ -171,34 +163,6 @@ def _tasks(row: Row) -> str:
 
 def _text(value: Any) -> str:
     return f"{int(value)}" if isinstance(value, float) and value == int(value) else str(value)
-
-
-def _plain(value: Any) -> Any:
-    """A cell of a table for JSON; a float that is a whole number becomes an int, undoing pandas' conversion."""
-    value = value.item() if hasattr(value, "item") else value
-    return int(value) if isinstance(value, float) and value == int(value) and value != 0 else value
-
-
-class Sample(StrictDict):
-    """One problem of a run and the text written; `right` is None if nobody judged it."""
-
-    task: str
-    family: str
-    number: int
-    prompt: str
-    answer: str
-    text: str
-    right: bool | None
-    tokens: int
-    passes: int
-    cut: bool
-
-
-class Samples(StrictDict):
-    """A few of the `total` problems that match the question."""
-
-    total: int
-    samples: list[Sample]
 
 
 def entry_of(runs: RunStore, run: str) -> Entry:
@@ -216,7 +180,7 @@ def problem_of(entry: Entry, task: str, number: int) -> Problem | None:
     return numbered(task, entry["seed"], number)
 
 
-def samples(runs: RunStore, entry: Entry, *, right: bool | None = None, first: int = 0) -> Samples:
+def samples(runs: RunStore, entry: Entry, *, right: bool | None = None, first: int = 0) -> dict[str, Any]:
     """A few problems from number `first` on, the families in turn; optionally only right or wrong ones.
 
     `total` is how many match; where nobody judged, `right` is None and all are shown.
@@ -238,7 +202,7 @@ def row_of(runs: RunStore, entry: Entry, task: str, number: int) -> dict[str, An
     return dict(found.iloc[0])
 
 
-def _sample(entry: Entry, row: Mapping[str, Any]) -> Sample:
+def _sample(entry: Entry, row: Mapping[str, Any]) -> dict[str, Any]:
     problem = problem_of(entry, row["task"], row["number"])
     return {
         "task": row["task"],

@@ -31,7 +31,7 @@ def test_a_card_says_what_was_measured_and_where(card_of: Callable[..., dict[str
     assert low < 87.5 < high
     facts = dict(shown["facts"])
     assert facts["Problems"] == "n = 400: logic, word problems"
-    assert {"Hardware", "Number format", "Seed", "Date", "Commit", "All settings", "Batch size"} <= set(facts)
+    assert {"Hardware", "Number format", "Seed", "Date", "Commit", "Batch size"} <= set(facts)
     assert shown["command"] == "python -m analysis sweep …"
 
 
