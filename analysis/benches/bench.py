@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from statistics import median
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from analysis.decoding.decoder_specs import BASELINE, GENERATE
 from analysis.decoding.timed import Timed
@@ -28,31 +28,17 @@ _T = TypeVar("_T")
 _V = TypeVar("_V")
 
 Decode = Callable[[Prompts, int], Timed]
-"""Decodes prompts, so many at once."""
-Round = tuple[Timed, ...]
-"""All prompts decoded once, in one run or batch by batch."""
+"""Decodes all prompts, so many at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchCase:
-    """A decoder that is ready to run: how it decodes, and all its prompts as token ids.
-
-    `lossless`: its outputs must be those of the baseline. `continuous`: it takes in waiting
-    prompts as rows end, so that it needs no batches.
-    """
+    """A decoder that is ready to run, with all its prompts as token ids; `lossless`: it writes the baseline's text."""
 
     label: str
     decode: Decode
     prompts: Prompts
     lossless: bool = False
-    continuous: bool = False
-
-    def round(self, batch_size: int) -> Round:
-        """Decode all prompts once, `batch_size` at a time."""
-        if self.continuous:
-            return (self.decode(self.prompts, batch_size),)
-        firsts = range(0, len(self.prompts), batch_size)
-        return tuple(self.decode(self.prompts[first : first + batch_size], batch_size) for first in firsts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +53,6 @@ class Result:
     batch_size: int
     label: str
     lossless: bool
-    continuous: bool
     figures: dict[str, Estimate | None]
     identical: int | None
     n: int
@@ -122,13 +107,13 @@ def bench(
     results: list[Result] = []
     with without_collections():
         for size in batch_sizes:
-            measures = {case.label: partial(case.round, size) for case in cases}
+            measures = {case.label: partial(case.decode, case.prompts, size) for case in cases}
             rounds = interleaved(measures, repeats, progress, uncounted)
             results += [result_of(case, size, rounds) for case in cases]
     return results
 
 
-def result_of(case: BenchCase, batch_size: int, rounds: Mapping[str, Sequence[Round]]) -> Result:
+def result_of(case: BenchCase, batch_size: int, rounds: Mapping[str, Sequence[Timed]]) -> Result:
     """The figures of a decoder from the `rounds` of all decoders by label; ratios are within a round."""
     own, baseline = rounds[case.label], rounds.get(BASELINE)
     figures = [_figures(measured) for measured in own]
@@ -140,38 +125,28 @@ def result_of(case: BenchCase, batch_size: int, rounds: Mapping[str, Sequence[Ro
         batch_size=batch_size,
         label=case.label,
         lossless=case.lossless,
-        continuous=case.continuous,
         figures={name: _estimate(column) for name, column in values.items()},
         identical=_identical(own[0], baseline[0]) if baseline else None,
-        n=sum(len(batch.outputs) for batch in own[0]),
-        rounds=tuple((_total(measured, "tokens"), _total(measured, "seconds")) for measured in own),
+        n=len(own[0].outputs),
+        rounds=tuple((measured.tokens, measured.seconds) for measured in own),
     )
 
 
-def _figures(measured: Round) -> dict[str, float | None]:
+def _figures(measured: Timed) -> dict[str, float | None]:
     """The figures of one round: seconds per pass, TTFT and TPOT are medians over its passes and rows."""
-    row_passes = _total(measured, "row_passes")
-    inside = [batch.model_seconds for batch in measured if batch.model_seconds is not None]
+    inside = measured.model_seconds
     return {
         "tokens_per_second": _speed(measured),
-        "tokens_per_forward": _total(measured, "tokens") / row_passes if row_passes else None,
-        "seconds_per_pass": _median(_all(measured, "pass_seconds")),
-        "ttft_seconds": _median(_all(measured, "first_token_seconds")),
-        "tpot_seconds": _median(_all(measured, "token_seconds")),
-        "outside_model": 1 - sum(inside) / _total(measured, "seconds") if inside else None,
+        "tokens_per_forward": measured.tokens / measured.row_passes if measured.row_passes else None,
+        "seconds_per_pass": _median(measured.pass_seconds),
+        "ttft_seconds": _median(measured.first_token_seconds),
+        "tpot_seconds": _median(measured.token_seconds),
+        "outside_model": None if inside is None else 1 - inside / measured.seconds,
     }
 
 
-def _speed(measured: Round) -> float:
-    return float(_total(measured, "tokens") / _total(measured, "seconds"))
-
-
-def _total(measured: Round, name: str) -> Any:
-    return sum(getattr(batch, name) for batch in measured)
-
-
-def _all(measured: Round, name: str) -> list[Any]:
-    return [value for batch in measured for value in getattr(batch, name)]
+def _speed(measured: Timed) -> float:
+    return measured.tokens / measured.seconds
 
 
 def _median(values: Sequence[float]) -> float | None:
@@ -183,6 +158,5 @@ def _estimate(column: Sequence[float | None]) -> Estimate | None:
     return Estimate.of(values) if values else None
 
 
-def _identical(measured: Round, baseline: Round) -> int:
-    pairs = zip(_all(measured, "outputs"), _all(baseline, "outputs"), strict=True)
-    return sum(ours == theirs for ours, theirs in pairs)
+def _identical(measured: Timed, baseline: Timed) -> int:
+    return sum(ours == theirs for ours, theirs in zip(measured.outputs, baseline.outputs, strict=True))

@@ -62,7 +62,6 @@ def to_dict(results: Sequence[Result]) -> dict[str, Any]:
                 "batch_size": result.batch_size,
                 "contestant": result.label,
                 "lossless": result.lossless,
-                "continuous": result.continuous,
                 **{name: estimate and asdict(estimate) for name, estimate in result.figures.items()},
                 "identical": result.identical,
                 "rounds": [{"tokens": tokens, "seconds": seconds} for tokens, seconds in result.rounds],

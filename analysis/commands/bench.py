@@ -31,7 +31,7 @@ from analysis.decoding.decoder_specs import (
     parse_decoder_specs,
     parse_threshold,
 )
-from analysis.decoding.timed import Generate, Stopwatch, decode_timed, is_continuous
+from analysis.decoding.timed import Generate, Stopwatch, decode_timed
 from analysis.decoding.timed import run as records_of
 from mars import decoders
 from mars.checkpoint.adapter import weights_folder
@@ -162,10 +162,7 @@ def cases_of(
             decode = _generate(checkpoint, settings, options)
         else:
             decode = _decoding(pair if spec.drafted else engine, spec.decoder, spec.settings(settings))
-        continuous = is_continuous(spec.decoder)
-        cases.append(
-            BenchCase(label=spec.label, decode=decode, prompts=prompts, lossless=spec.lossless, continuous=continuous)
-        )
+        cases.append(BenchCase(label=spec.label, decode=decode, prompts=prompts, lossless=spec.lossless))
     return cases
 
 
@@ -177,7 +174,7 @@ def _generate(checkpoint: Checkpoint, settings: DecodingSettings, options: argpa
     model = load_model(folder, *read_config(folder), dtype).to(engine.device)
     generate = Generate(model, engine.stop_token_ids, settings.max_new_tokens)
     watch = Stopwatch.of(engine.device)
-    return lambda prompts, _: generate.timed(prompts, watch)
+    return lambda prompts, places: generate.timed(prompts, places, watch)
 
 
 def _decoding(engine: Engine, decoder: str, settings: DecodingSettings) -> Decode:

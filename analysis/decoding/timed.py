@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import torch
 from transformers import GenerationConfig, PreTrainedModel
@@ -153,8 +154,21 @@ class Generate:
         """The token ids of each row up to and including the end of sequence."""
         return tuple(self._until_stop(row) for row in self._generate(prompts, self.max_new_tokens))
 
-    def timed(self, prompts: Prompts, watch: Stopwatch) -> Timed:
-        """Decode one batch, and once more for its first token alone; the seconds per pass are means over the rest."""
+    def timed(self, prompts: Prompts, places: int, watch: Stopwatch) -> Timed:
+        """Decode batch by batch, each once more for its first token alone; seconds per pass are means of the rest."""
+        batches = [self._timed(prompts[first : first + places], watch) for first in range(0, len(prompts), places)]
+        joined = {
+            name: tuple(chain.from_iterable(getattr(batch, name) for batch in batches))
+            for name in ("outputs", "first_token_seconds", "token_seconds", "pass_seconds")
+        }
+        return Timed(
+            seconds=sum(batch.seconds for batch in batches),
+            model_seconds=None,
+            row_passes=sum(batch.row_passes for batch in batches),
+            **joined,
+        )
+
+    def _timed(self, prompts: Prompts, watch: Stopwatch) -> Timed:
         start = watch.settled()
         outputs = self.texts(prompts)
         seconds = watch.settled() - start

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from analysis.benches.bench import BenchCase, Result, Round, bench, result_of, rotated
+from analysis.benches.bench import BenchCase, Result, bench, result_of, rotated
 from analysis.benches.report import lossless_sentence, to_dict, to_text
 from analysis.decoding.timed import Timed
 from analysis.stats.intervals import Estimate
@@ -35,10 +35,8 @@ class Runner:
         self.prompts = prompts
 
     def __call__(self, prompts: Prompts, places: int) -> Timed:
-        if prompts[0] == self.prompts[0]:
-            self.turns.append(self.label)
-            self.now = next(self.seconds)
-        return timed(self.now / 2, *prompts)
+        self.turns.append(self.label)
+        return timed(next(self.seconds), *prompts)
 
 
 def case(label: str, **options: bool) -> BenchCase:
@@ -46,7 +44,7 @@ def case(label: str, **options: bool) -> BenchCase:
     return BenchCase(label=label, decode=lambda *_: timed(1), prompts=(), **options)
 
 
-def results_of(rounds: dict[str, list[Round]], lossless: Sequence[str] = ()) -> dict[str, Result]:
+def results_of(rounds: dict[str, list[Timed]], lossless: Sequence[str] = ()) -> dict[str, Result]:
     return {label: result_of(case(label, lossless=label in lossless), 2, rounds) for label in rounds}
 
 
@@ -63,7 +61,7 @@ def test_order_rotates_and_warm_up_is_not_counted(uncounted: int) -> None:
     assert turns == list("abc" * uncounted + "abc" + "bca" + "cab" + "abc" + "bca") * 2
     assert sum(done) == len(turns)
     assert [(result.batch_size, result.label) for result in results] == [(size, x) for size in (2, 3) for x in "abc"]
-    # Two batches of half the seconds each; the thousand seconds of the warm-up are nowhere.
+    # The thousand seconds of the warm-up are nowhere.
     assert results[0].rounds == tuple((8, second) for second in (1.0, 2.0, 3.0, 4.0, 5.0))
 
 
@@ -71,28 +69,13 @@ def test_rotated() -> None:
     assert [rotated("abc", places) for places in range(4)] == [list("abc"), list("bca"), list("cab"), list("abc")]
 
 
-def test_prompts_are_cut_into_batches_where_needed() -> None:
-    sizes: list[tuple[int, int]] = []
-
-    def decode(prompts: Prompts, places: int) -> Timed:
-        sizes.append((len(prompts), places))
-        return timed(1.0, *prompts)
-
-    prompts = [[number, 2] for number in range(7)]
-    for continuous, expected in ((False, [(3, 3), (3, 3), (1, 3)]), (True, [(7, 3)])):
-        sizes.clear()
-        measured = BenchCase(label="x", decode=decode, prompts=prompts, continuous=continuous).round(3)
-        assert sizes == expected
-        assert [list(ids) for batch in measured for ids in batch.outputs] == prompts
-
-
 def test_figures_by_hand() -> None:
     baseline_seconds, own_seconds = [4.0, 6.0, 5.0, 8.0, 7.0], [2.0, 2.0, 1.0, 4.0, 2.0]
     text = [[5, 6, 7, 2], [5, 2]]
-    rounds: dict[str, list[Round]] = {
-        "generate": [(timed(2 * seconds, *text, records=False),) for seconds in baseline_seconds],
-        "autoregressive": [(timed(seconds, *text),) for seconds in baseline_seconds],
-        "fast": [(timed(seconds, *text, per_pass=2),) for seconds in own_seconds],
+    rounds: dict[str, list[Timed]] = {
+        "generate": [timed(2 * seconds, *text, records=False) for seconds in baseline_seconds],
+        "autoregressive": [timed(seconds, *text) for seconds in baseline_seconds],
+        "fast": [timed(seconds, *text, per_pass=2) for seconds in own_seconds],
     }
     figures = results_of(rounds)["fast"].figures
     assert figures["tokens_per_second"] == Estimate.of([3.0, 3.0, 6.0, 1.5, 3.0])
@@ -113,25 +96,25 @@ def test_figures_by_hand() -> None:
 
 def test_pairs_are_of_one_round() -> None:
     """A machine that is ten times slower in one round for all changes no speed-up."""
-    rounds: dict[str, list[Round]] = {
-        "autoregressive": [(timed(4.0 * slow, [5, 2]),) for slow in (1, 10, 1, 1, 10)],
-        "fast": [(timed(2.0 * slow, [5, 2]),) for slow in (1, 10, 1, 1, 10)],
+    rounds: dict[str, list[Timed]] = {
+        "autoregressive": [timed(4.0 * slow, [5, 2]) for slow in (1, 10, 1, 1, 10)],
+        "fast": [timed(2.0 * slow, [5, 2]) for slow in (1, 10, 1, 1, 10)],
     }
     assert results_of(rounds)["fast"].figures["speedup_over_autoregressive"] == Estimate(2.0, 2.0, 2.0)
 
 
 def test_without_records_or_baselines_some_figures_are_missing() -> None:
-    figures = results_of({"generate": [(timed(1.0, [2], records=False),)] * 5})["generate"].figures
+    figures = results_of({"generate": [timed(1.0, [2], records=False)] * 5})["generate"].figures
     missing = {name for name, estimate in figures.items() if estimate is None}
     assert missing == {"outside_model", "speedup_over_autoregressive"}
 
 
 def test_identical_counts_whole_texts_of_the_first_round() -> None:
     right, other = [[5, 6, 2], [7, 2], [8, 2]], [[5, 6, 2], [7, 7], [8, 2]]
-    rounds: dict[str, list[Round]] = {
-        "autoregressive": [(timed(1.0, *right[:2]), timed(1.0, *right[2:]))] * 5,
-        "exact": [(timed(1.0, *right),)] * 5,  # all in one go
-        "broken": [(timed(1.0, *other[:2]), timed(1.0, *other[2:]))] * 5,
+    rounds: dict[str, list[Timed]] = {
+        "autoregressive": [timed(2.0, *right)] * 5,
+        "exact": [timed(1.0, *right)] * 5,  # all in one go
+        "broken": [timed(2.0, *other)] * 5,
     }
     results = results_of(rounds, lossless=("exact", "broken"))
     assert {label: result.identical for label, result in results.items()} == {
@@ -152,7 +135,6 @@ def measured() -> list[Result]:
             decode=lambda batch, places: timed(1.0, *batch),
             prompts=prompts,
             lossless=label == "exact",
-            continuous=label == "exact",
         )
         for label in labels
     ]
@@ -191,4 +173,3 @@ def test_json_has_every_figure_with_its_interval() -> None:
     assert (result["contestant"], result["batch_size"], result["identical"]) == ("exact", 1, 6)
     assert set(result["speedup_over_autoregressive"]) == {"median", "low", "high"}
     assert result["rounds"] == [{"tokens": 18, "seconds": 1.0}] * 5
-    assert [result["continuous"] for result in found["results"]] == [False, False, True] * 2

@@ -113,7 +113,7 @@ def test_generate_is_greedy_and_stops(tiny_model: PreTrainedModel) -> None:
     model = deepcopy(tiny_model)
     model.generation_config.repetition_penalty = 5.0  # what a checkpoint brings along must not matter
     stops = frozenset({argmax_alone(model, PROMPTS[1], frozenset(), 8)[3], 1})
-    timed = Generate(model, stops, 8).timed(PROMPTS, Stopwatch())
+    timed = Generate(model, stops, 8).timed(PROMPTS, 3, Stopwatch())
     assert timed.outputs == tuple(argmax_alone(model, prompt, stops, 8) for prompt in PROMPTS)
     assert len(timed.outputs[1]) <= 4
     assert timed.row_passes == timed.tokens
@@ -128,7 +128,7 @@ def test_generate_has_no_records_but_steps(tiny_model: PreTrainedModel, monkeypa
         return [[7, 7, 2, 0], [7, 2, 0, 0]][: len(prompts)]
 
     monkeypatch.setattr(generate, "_generate", written)
-    timed = generate.timed([[1] * 3, [1] * 5], Stopwatch(None, time.now))
+    timed = generate.timed([[1] * 3, [1] * 5], 2, Stopwatch(None, time.now))
     assert timed.outputs == ((7, 7, 2), (7, 2))
     assert (timed.seconds, timed.first_token_seconds, timed.model_seconds) == (9.0, (3.0, 3.0), None)
     assert timed.pass_seconds == timed.token_seconds == (3.0, 3.0)

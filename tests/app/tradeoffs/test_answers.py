@@ -57,9 +57,8 @@ def test_a_view_is_json_without_own_template(handler: RequestHandler) -> None:
     shown = ask(handler, "view", VIEW)
     assert "template" not in shown["figure"]["layout"]
     assert shown["figure"]["layout"]["uirevision"] == "frontier tokens_per_forward"
-
-
-def test_reloading_says_whether_anything_changed(handler: RequestHandler) -> None:
+    *_, line = handler.answer({"ask": "view", "about": VIEW, "ticket": 1}, "session")
+    assert "<" not in line, "nothing looks like a tag"
     assert ask(handler, "reload")["changed"] is False
 
 
@@ -111,8 +110,3 @@ def test_an_accident_is_a_sentence_too(make_runner: Callable[..., Runner]) -> No
     told = ask(RequestHandler(Broken(), make_runner()), "samples", {"id": "x"})
     assert told["problem"].startswith("That failed (RuntimeError)")
     assert "secret" not in json.dumps(told)
-
-
-def test_nothing_in_an_answer_looks_like_a_tag(handler: RequestHandler, run_of: RunOf) -> None:
-    *_, line = handler.answer({"ask": "view", "about": VIEW, "ticket": 1}, "session")
-    assert "<" not in line

@@ -35,12 +35,6 @@ def test_a_card_says_what_was_measured_and_where(card_of: Callable[..., dict[str
     assert shown["command"] == "python -m analysis sweep …"
 
 
-def test_what_was_not_measured_is_not_there(card_of: Callable[..., dict[str, Any]], run_of: RunOf) -> None:
-    assert {each["label"] for each in card_of(run_of("mars", threshold=0.7))["measures"]} == {
-        *("Accuracy", "Tokens per forward", "Accuracy against AR")
-    }
-
-
 def test_its_settings_are_a_lane_of_compare(card_of: Callable[..., dict[str, Any]], run_of: RunOf) -> None:
     choice = LaneChoice(**card_of(run_of("mars", threshold=0.7))["choice"])
     assert (choice.checkpoint, choice.decoder, choice.follows, choice.threshold) == (
@@ -58,8 +52,3 @@ def test_a_checkpoint_that_the_app_lacks_is_named(card_of: Callable[..., dict[st
     assert shown["lacking"].startswith("The app has no checkpoint with the weights of mars-b4 (fingerprint ")
     assert shown["lacking"].endswith("start it with --checkpoint mars-b4=FOLDER.")
     assert shown["again"] == shown["lacking"]
-
-
-def test_a_run_that_is_gone_is_refused(card_of: Callable[..., dict[str, Any]]) -> None:
-    with pytest.raises(ValueError, match="no such run any more"):
-        card_of("gone")

@@ -30,13 +30,6 @@ def test_every_figure_is_drawn_from_the_runs(run_cache: RunCache, figure: str) -
     assert {row["id"] for row in shown["table"]["rows"]} >= ids(shown)
 
 
-@pytest.mark.parametrize("against", AXES)
-def test_the_axis_is_the_one_chosen(run_cache: RunCache, against: str) -> None:
-    axes = [axis for name, axis in draw(run_cache, against=against)["figure"]["layout"].items() if "xaxis" in name]
-    words = {PER_FORWARD: "tokens per forward", PER_SECOND: "output tokens/s"}
-    assert {axis["title"]["text"] for axis in axes if "title" in axis} == {words[against]}
-
-
 def test_it_draws_a_series_for_each_decoder(run_cache: RunCache) -> None:
     shown = draw(run_cache)
     table = run_cache.table().set_index("id")

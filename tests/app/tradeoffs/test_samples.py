@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from app.tradeoffs.card import PAGE, entry_of, problem_of, row_of, samples
+from app.tradeoffs.card import PAGE, entry_of, row_of, samples
 from app.tradeoffs.run_cache import RunCache
 from mars_tasks import sample
 
@@ -44,12 +44,6 @@ def test_the_prompt_is_that_of_the_problem(run_cache: RunCache, run_of: RunOf) -
     assert shown["prompt"] == sample("logic", entry["seed"] * 1_000_000).prompt
     assert shown["text"] == "what mars wrote"
     assert shown["answer"]
-
-
-def test_questions_of_a_benchmark_are_not_here(run_cache: RunCache, run_of: RunOf) -> None:
-    entry = entry_of(run_cache.store().runs, run_of("mars", threshold=0.95))
-    assert problem_of({**entry, "harness": {"version": "1"}}, "logic", 0) is None
-    assert problem_of(entry, "gsm8k", 0) is None
 
 
 def test_what_is_not_there_is_refused(run_cache: RunCache, run_of: RunOf) -> None:

@@ -13,13 +13,6 @@ def points(run_cache: RunCache) -> pd.DataFrame:
     return frontier_points(run_cache.table())
 
 
-def test_a_row_for_every_mark(run_cache: RunCache) -> None:
-    drawn = points(run_cache)
-    shown = table(drawn, "frontier")
-    assert [row["id"] for row in shown["rows"]] == drawn["id"].tolist()
-    assert {len(row["cells"]) for row in shown["rows"]} == {len(shown["columns"])}
-
-
 def test_numbers_have_their_intervals(run_cache: RunCache) -> None:
     drawn = points(run_cache)
     shown = table(drawn, "frontier")
@@ -29,18 +22,6 @@ def test_numbers_have_their_intervals(run_cache: RunCache) -> None:
         words
         == f"{100 * first['accuracy']:.1f} [{100 * first['accuracy_low']:.1f}, {100 * first['accuracy_high']:.1f}]"
     )
-
-
-def test_a_missing_number_is_an_empty_cell(run_cache: RunCache) -> None:
-    shown = table(points(run_cache), "frontier")
-    place = [column["label"] for column in shown["columns"]].index("Speed-up over AR (×)")
-    assert "" in [row["cells"][place] for row in shown["rows"]]
-
-
-def test_a_column_without_any_value_is_left_out(run_cache: RunCache) -> None:
-    drawn = points(run_cache)
-    shown = table(drawn[~drawn["timed"].astype(bool)], "frontier")
-    assert "Tokens a second" not in [column["label"] for column in shown["columns"]]
 
 
 def test_csv_has_the_very_numbers(run_cache: RunCache) -> None:
