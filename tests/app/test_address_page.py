@@ -30,13 +30,35 @@ def prompt_is(tab: Page, prompt: str) -> None:
     tab.wait_for_function("prompt => document.querySelector('#prompt textarea')?.value === prompt", arg=prompt)
 
 
+def wait_names(tab: Page, name: str, value: str) -> None:
+    has = "([name, value]) => new URLSearchParams(location.search).get(name) === value"
+    tab.wait_for_function(has, arg=[name, value])
+
+
 def refused(tab: Page) -> str:
     tab.wait_for_selector(".lens-refused span:not(:empty)")
     return tab.inner_text(".lens-refused span")
 
 
-def test_the_settings_of_compare_are_restored(served: Any, visit: Visit, example: Any) -> None:
-    tab = visit(served.url)
+@pytest.fixture(scope="module")
+def tab(served: Any, visit_once: Visit) -> Page:
+    """A page whose tests go on from where the one before left it."""
+    return visit_once(served.url)
+
+
+@pytest.fixture(scope="module")
+def other(served: Any, visit_once: Visit) -> Page:
+    """Somebody else's page, which opens what the first one gives."""
+    return visit_once(served.url)
+
+
+def open_link(tab: Page, url: str) -> None:
+    """Load this address, in a page that has kept nothing."""
+    tab.goto(url)
+    tab.wait_for_function("document.querySelector('#prompt textarea')?.value.length > 0")
+
+
+def test_the_settings_of_compare_are_restored(tab: Page, other: Page, example: Any) -> None:
     tab.wait_for_timeout(1000)
     assert urlsplit(tab.url).query == "", "the first view has an empty address"
     assert tab.input_value("#prompt textarea") == example.prompt
@@ -45,7 +67,7 @@ def test_the_settings_of_compare_are_restored(served: Any, visit: Visit, example
     tab.fill("#threshold input[type=range]", "0.7")
     tab.fill("#limit input", "64")
     wait_said(tab, seed="7", tau="0.7", limit="64")
-    other = visit(tab.url)
+    open_link(other, tab.url)
     prompt_is(other, problems.find(problems.EXAMPLES[0][1], 7).prompt)
     assert other.input_value("#threshold input[type=range]") == "0.7"
     assert other.input_value("#limit input") == "64"
@@ -54,31 +76,30 @@ def test_the_settings_of_compare_are_restored(served: Any, visit: Visit, example
     wait_said(tab, seed="7", limit="64")
 
 
-def test_an_own_prompt_is_restored_as_text(served: Any, visit: Visit) -> None:
+def test_an_own_prompt_is_restored_as_text(tab: Page, other: Page) -> None:
     own = "<img src=x onerror=\"document.title='gone'\"> & 1 + 1 = ?\n{{value}} ${value} 😀"
-    tab = visit(served.url)
     tab.fill("#prompt textarea", own)
-    wait_said(tab, prompt=own)
-    other = visit(tab.url)
+    wait_names(tab, "prompt", own)
+    open_link(other, tab.url)
     prompt_is(other, own)
     assert other.inner_text("#known-answer strong") == ""
     assert other.title() == "MARS Lens"
     other.click(".lens-examples button >> nth=1")
     prompt_is(other, problems.find(*problems.EXAMPLES[1][1:]).prompt)
-    wait_said(other, task=problems.EXAMPLES[1][1])
+    wait_names(other, "task", problems.EXAMPLES[1][1])
 
 
-def test_a_lane_is_restored_by_its_settings(served: Any, visit: Visit) -> None:
-    tab = visit(served.url + "?a.preset=MARS+exact&b.decoder=block_cached&b.block_size=4")
-    tab.wait_for_selector("[data-lane=a].lens-lane-exact")
-    tab.wait_for_function("document.querySelector('#lane-b-decoder input').value.toLowerCase().includes('block')")
-    tab.click("#lane-b .lens-lane-settings button")
-    assert tab.input_value("#lane-b-block-size input") == "4"
-    tab.wait_for_timeout(600)
-    assert said(tab) == {"a.preset": "MARS exact", "b.decoder": "block_cached", "b.block_size": "4"}
+def test_a_lane_is_restored_by_its_settings(served: Any, other: Page) -> None:
+    open_link(other, served.url + "?a.preset=MARS+exact&b.decoder=block_cached&b.block_size=4")
+    other.wait_for_selector("[data-lane=a].lens-lane-exact")
+    other.wait_for_function("document.querySelector('#lane-b-decoder input').value.toLowerCase().includes('block')")
+    other.click("#lane-b .lens-lane-settings button")
+    assert other.input_value("#lane-b-block-size input") == "4"
+    other.wait_for_timeout(600)
+    assert said(other) == {"a.preset": "MARS exact", "b.decoder": "block_cached", "b.block_size": "4"}
 
 
-def test_what_an_address_cannot_say_is_named(served: Any, visit: Visit) -> None:
+def test_what_an_address_cannot_say_is_named(served: Any, other: Page) -> None:
     values = {
         "tau": "7",
         "seed": "3",
@@ -87,26 +108,68 @@ def test_what_an_address_cannot_say_is_named(served: Any, visit: Visit) -> None:
         "a.decoder": "__class__",
         "colour": "red",
     }
-    tab = visit(f"{served.url}?{urlencode(values)}")
-    prompt_is(tab, problems.find(problems.EXAMPLES[0][1], 3).prompt)
-    sentence = refused(tab)
+    open_link(other, served.url + "?tab=<script>")
+    assert refused(other) == "This app cannot restore part of the link: tab=<script>. The rest is shown."
+    assert selected(other) == "compare"
+    open_link(other, f"{served.url}?{urlencode(values)}")
+    prompt_is(other, problems.find(problems.EXAMPLES[0][1], 3).prompt)
+    sentence = refused(other)
     for name in ("tau=7", "limit=<b>64</b>", "b.block_size=-5", "a.decoder=__class__", "colour=red"):
         assert name in sentence
     assert "seed" not in sentence
-    assert tab.locator(".lens-refused b").count() == 0
-    wait_said(tab, seed="3")
-    tab.click(".lens-refused button")
-    assert not tab.is_visible(".lens-refused")
+    assert other.locator(".lens-refused b").count() == 0
+    wait_said(other, seed="3")
+    other.click(".lens-refused button")
+    assert not other.is_visible(".lens-refused")
 
 
-def test_an_unknown_tab_is_named(served: Any, visit: Visit) -> None:
-    tab = visit(served.url + "?tab=<script>")
-    assert refused(tab) == "This app cannot restore part of the link: tab=<script>. The rest is shown."
-    assert selected(tab) == "compare"
+def test_a_pass_has_an_address(tab: Page, other: Page) -> None:
+    tab.click("#tab-step-button")
+    tab.wait_for_selector(".step-top[data-ready]")
+    tab.select_option(".step-choice", "shipped:3-exact")
+    tab.wait_for_selector(".step-column")
+    wait_said(tab, tab="step", run="3-exact")
+    tab.click(".step-lane[data-lane=one-token]")
+    tab.fill(".step-player input[type=range]", "6")
+    number = re.match(r"Pass (\d+) of", tab.inner_text(".step-where"))
+    assert number is not None
+    wait_said(tab, tab="step", run="3-exact", lane="one-token", **{"pass": number[1]})
+    open_link(other, tab.url)
+    other.wait_for_selector(".step-lane[data-lane=one-token][aria-pressed=true]")
+    assert other.inner_text(".step-where") == tab.inner_text(".step-where")
 
 
-def test_back_and_forward_lead_through_the_tabs(served: Any, visit: Visit) -> None:
-    tab = visit(served.url)
+def test_a_pass_that_does_not_exist_is_named(served: Any, other: Page) -> None:
+    """By an address that is loaded, and by addresses that Back and Forward bring."""
+    open_link(other, f"{served.url}?tab=step&run=nobody&pass=3")
+    assert "run=nobody" in refused(other)
+    for named in ("lane=<b>", "pass=99999", "pass=NaN"):
+        other.click(".lens-refused button")
+        other.evaluate(
+            "search => { history.pushState(null, '', search); dispatchEvent(new PopStateEvent('popstate')); }",
+            f"?tab=step&run=3-exact&{named}",
+        )
+        other.wait_for_selector(f".lens-refused span:has-text('{named}')")
+
+
+def test_a_run_is_found_after_a_reload(tab: Page, other: Page) -> None:
+    tab.click("#tab-compare-button")
+    run(tab)
+    tab.wait_for_function("lens.keeper.runs.size > 0")
+    tab.click(".lens-step-through")
+    tab.wait_for_function("new URLSearchParams(location.search).get('run')?.length > 20")
+    tab.fill(".step-player input[type=range]", "4")
+    where = tab.inner_text(".step-where")
+    tab.wait_for_function("new URLSearchParams(location.search).has('pass')")
+    link = tab.url
+    tab.reload()
+    tab.wait_for_function("where => document.querySelector('.step-where')?.textContent === where", arg=where)
+    open_link(other, link)
+    assert refused(other).count("run=") == 1
+
+
+def test_back_and_forward_lead_through_the_tabs(served: Any, tab: Page) -> None:
+    open_link(tab, served.url)
     tab.fill("#threshold input[type=range]", "0.8")
     tab.click("#tab-learn-button")
     tab.wait_for_selector(".lens-learn-entry")
@@ -140,55 +203,10 @@ def test_back_and_forward_lead_through_the_tabs(served: Any, visit: Visit) -> No
     tab.wait_for_function("document.querySelector('#threshold input[type=range]').value === '0.8'")
 
 
-def test_a_pass_has_an_address(served: Any, visit: Visit) -> None:
-    tab = visit(served.url)
-    tab.click("#tab-step-button")
-    tab.wait_for_selector(".step-top[data-ready]")
-    tab.select_option(".step-choice", "shipped:3-exact")
-    tab.wait_for_selector(".step-column")
-    wait_said(tab, tab="step", run="3-exact")
-    tab.click(".step-lane[data-lane=one-token]")
-    tab.fill(".step-player input[type=range]", "6")
-    number = re.match(r"Pass (\d+) of", tab.inner_text(".step-where"))
-    assert number is not None
-    wait_said(tab, tab="step", run="3-exact", lane="one-token", **{"pass": number[1]})
-    other = visit(tab.url)
-    other.wait_for_selector(".step-lane[data-lane=one-token][aria-pressed=true]")
-    assert other.inner_text(".step-where") == tab.inner_text(".step-where")
-
-
-def test_a_pass_that_does_not_exist_is_named(served: Any, visit: Visit) -> None:
-    """By an address that is loaded, and by addresses that Back and Forward bring."""
-    tab = visit(f"{served.url}?tab=step&run=nobody&pass=3")
-    assert "run=nobody" in refused(tab)
-    for named in ("lane=<b>", "pass=99999", "pass=NaN"):
-        tab.click(".lens-refused button")
-        tab.evaluate(
-            "search => { history.pushState(null, '', search); dispatchEvent(new PopStateEvent('popstate')); }",
-            f"?tab=step&run=3-exact&{named}",
-        )
-        tab.wait_for_selector(f".lens-refused span:has-text('{named}')")
-
-
-def test_a_run_is_found_after_a_reload(served: Any, visit: Visit) -> None:
-    tab = visit(served.url)
-    run(tab)
-    tab.wait_for_function("lens.keeper.runs.size > 0")
-    tab.click("#tab-step-button")
-    tab.wait_for_selector(".step-column")
-    tab.fill(".step-player input[type=range]", "4")
-    where = tab.inner_text(".step-where")
-    tab.wait_for_function("new URLSearchParams(location.search).has('pass')")
-    link = tab.url
-    tab.reload()
-    tab.wait_for_function("where => document.querySelector('.step-where')?.textContent === where", arg=where)
-    assert refused(visit(link)).count("run=") == 1
-
-
-def test_a_link_is_copied_and_survives_reloads(served: Any, visit: Visit) -> None:
-    tab = visit(served.url)
+def test_a_link_is_copied_and_survives_reloads(served: Any, tab: Page) -> None:
     tab.context.grant_permissions(["clipboard-read", "clipboard-write"])
     tab.fill("#threshold input[type=range]", "0.8")
+    wait_said(tab, tau="0.8")
     before = tab.locator("#prompt").bounding_box()
     tab.click(".lens-link")
     tab.wait_for_selector(".lens-link-said:has-text('Link copied.')")
@@ -210,8 +228,7 @@ def test_a_link_is_copied_and_survives_reloads(served: Any, visit: Visit) -> Non
     prompt_is(tab, long)
 
 
-def test_a_projector_shows_the_code_of_the_link(served: Any, visit: Visit) -> None:
-    tab = visit(served.url + "?tau=0.8")
+def test_a_projector_shows_the_code_of_the_link(served: Any, tab: Page) -> None:
     tab.click(".lens-link")
     assert tab.locator(".lens-code").is_hidden()
     for mode in ("projector", "dark projector"):

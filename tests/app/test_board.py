@@ -51,8 +51,8 @@ def board(served: Any, visit_once: Visit) -> Page:
     return visit_once(served.url)
 
 
-def test_the_table_counts_the_cells_of_the_grid(served: Any, visit: Visit) -> None:
-    tab = visit(served.url)
+def test_the_table_counts_the_cells_of_the_grid(board: Page) -> None:
+    tab = board
     assert status(tab) == "Choose how many problems and of which family, then press Score."
     tab.fill("#limit input", "3")
     tab.click("#board-score")
@@ -96,8 +96,8 @@ def test_a_problem_opens_and_goes_to_compare(board: Page) -> None:
     assert tab.locator(".board-column[aria-pressed=true]").get_attribute("data-problem") == "3"
 
 
-def test_lanes_are_steered_stopped_and_scored_again(served: Any, visit: Visit) -> None:
-    tab = visit(served.url)
+def test_lanes_are_steered_stopped_and_scored_again(board: Page) -> None:
+    tab = board
     choose(tab, "lane-b-checkpoint", "slow")  # so that there is something left to stop
     score(tab, "All families", 50)
     tab.wait_for_selector(".board-column [data-standing=wrong]")  # not that of the legend
@@ -120,6 +120,7 @@ def test_lanes_are_steered_stopped_and_scored_again(served: Any, visit: Visit) -
     assert tab.inner_text(".board-about") == about
     tab.click("#board-stop")
     over(tab, "stopped")
+    tab.fill("#threshold input[type=range]", "0.95")
 
 
 def test_what_a_model_writes_stays_text(board: Page) -> None:

@@ -119,8 +119,9 @@ def test_a_sweep_is_one_click(bench: Page) -> None:
     assert tab.locator(".lens-sweep").is_hidden()
 
 
-def test_stop_ends_a_sweep(served: Any, visit: Visit) -> None:
-    tab = visit(served.url)
+def test_stop_ends_a_sweep(bench: Page) -> None:
+    tab = bench
+    tab.set_viewport_size({"width": 1280, "height": 800})
     for lane in "ab":  # both, so that there is something left to stop on a busy machine
         choose(tab, f"lane-{lane}-checkpoint", "slow")
     tab.click("#sweep-run")

@@ -21,14 +21,9 @@ def learn(tab: Page) -> Page:
 
 
 @pytest.fixture(scope="module")
-def _begun(served: Any, visit_once: Visit) -> Page:
-    return visit_once(served.url)
-
-
-@pytest.fixture
-def begun(_begun: Page) -> Page:
-    """A course that tests share, each of which does the task of another page or none."""
-    return learn(_begun)
+def course(served: Any, visit_once: Visit) -> Page:
+    """A course that the tests take one after the other."""
+    return learn(visit_once(served.url))
 
 
 def turn(tab: Page, number: int) -> None:
@@ -48,10 +43,11 @@ def slide(tab: Page, label: str, value: str) -> None:
     tab.locator(".lens-learn-slider", has_text=label).locator("input").fill(value)
 
 
-def test_every_page_ticks_itself_off(served: Any, visit: Visit) -> None:
-    course = learn(visit(served.url))
+def test_every_page_ticks_itself_off(course: Page) -> None:
     for number in range(6):
         turn(course, number)
+        asked = course.inner_text(".lens-learn-page > h2 + .lens-learn-question")
+        assert asked.count("?") == asked.endswith("?") == 1
         assert course.locator(".lens-learn-stage .lit").count() == 1
         assert not done(course, number)
     turn(course, 0)
@@ -90,23 +86,9 @@ def test_every_page_ticks_itself_off(served: Any, visit: Visit) -> None:
     assert all(done(course, number) for number in range(6))
 
 
-def test_pages_ask_and_end_in_compare(begun: Page) -> None:
-    course = begun
-    for number in range(6):
-        turn(course, number)
-        asked = course.locator(".lens-learn-page > h2 + .lens-learn-question").inner_text()
-        assert asked.count("?") == 1
-        assert asked.endswith("?")
-    course.get_by_role("link", name="in Compare").click()
-    course.wait_for_selector("#tab-compare-button[aria-selected=true]")
-
-
-def test_text_is_drawn_in_the_bands_of_compare(begun: Page) -> None:
-    course = begun
+def test_text_is_drawn_in_the_bands_of_compare(course: Page) -> None:
     turn(course, 1)
-    while not done(course, 1):
-        press(course, "Fill the masks")
-        press(course, "Next pass")
+    press(course, "Next pass", 12)
     bands = course.locator(".lens-learn-text > .lens-pass")
     counts = bands.evaluate_all("""all => all.map(band => [
         band.querySelectorAll('.lens-token').length, Number(band.querySelector('.lens-count')?.dataset.count ?? 1)])""")
@@ -116,15 +98,14 @@ def test_text_is_drawn_in_the_bands_of_compare(begun: Page) -> None:
     assert course.locator(".lens-learn-text .lens-token").first.evaluate(lines) == ["0px", "none"]
 
 
-def test_the_course_fits_a_phone(served: Any, visit: Visit) -> None:
-    tab = learn(visit(served.url, width=390, height=844))
+def test_it_fits_a_phone_and_ends_in_compare(course: Page) -> None:
+    course.set_viewport_size({"width": 390, "height": 844})
     for number in range(6):
-        turn(tab, number)
-        assert tab.evaluate("document.documentElement.scrollWidth") <= 390
-
-
-def test_the_method_can_be_read(begun: Page) -> None:
-    begun.get_by_role("button", name="The method on one page").click()
-    shown = begun.locator("#learn-reference pre")
+        turn(course, number)
+        assert course.evaluate("document.documentElement.scrollWidth") <= 390
+    course.get_by_role("button", name="The method on one page").click()
+    shown = course.locator("#learn-reference pre")
     shown.wait_for()
     assert "def exact(" in shown.inner_text()
+    course.get_by_role("link", name="in Compare").click()
+    course.wait_for_selector("#tab-compare-button[aria-selected=true]")

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.app.driving import begin, finish, set_pace
+
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Page
 
 Visit = Callable[..., "Page"]
 OpenTab = Callable[["Page", str], None]
@@ -53,11 +55,11 @@ def test_modes_are_remembered_else_the_system_decides(site: Any, visit: Visit) -
     assert looks(tab) == (False, True)
     tab.click(".lens-projecting")
     assert looks(tab) == (False, False)
-    for nonsense in ("no JSON", "null", '{"dark": "<b>", "projector": 1, "__proto__": {"projector": true}}'):
-        tab.evaluate("text => localStorage.setItem('mars-lens:looks', text)", nonsense)
-        tab.reload()
-        tab.wait_for_selector("[data-state=idle]")
-        assert looks(tab) == (False, False)
+    nonsense = '{"dark": "<b>", "projector": 1, "__proto__": {"projector": true}}'
+    tab.evaluate("text => localStorage.setItem('mars-lens:looks', text)", nonsense)
+    tab.reload()
+    tab.wait_for_selector("[data-state=idle]")
+    assert looks(tab) == (False, False)
     tab.emulate_media(color_scheme="dark")
     tab.wait_for_selector("body.dark")
     assert tab.inner_text(".lens-theme") == "Light"
@@ -68,8 +70,14 @@ def test_modes_are_remembered_else_the_system_decides(site: Any, visit: Visit) -
     assert looks(tab) == (False, False)
 
 
-def test_a_projector_enlarges_type_everywhere(site: Any, visit: Visit, open_tab: OpenTab) -> None:
-    tab = visit(site.url)
+@pytest.fixture(scope="module")
+def plain(site: Any, visit_once: Visit) -> Page:
+    """A page for tests that change its size or its run."""
+    return visit_once(site.url)
+
+
+def test_a_projector_enlarges_type_everywhere(plain: Page, open_tab: OpenTab) -> None:
+    tab = plain
     for name in tabs(tab):
         open_tab(tab, name)
         before = tab.evaluate(SIZES)
@@ -84,8 +92,9 @@ def test_a_projector_enlarges_type_everywhere(site: Any, visit: Visit, open_tab:
         assert small == {}
 
 
-def test_no_tab_scrolls_sideways_on_a_phone(site: Any, visit: Visit, open_tab: OpenTab) -> None:
-    tab = visit(site.url, 390, 844)
+def test_no_tab_scrolls_sideways_on_a_phone(plain: Page, open_tab: OpenTab) -> None:
+    tab = plain
+    tab.set_viewport_size({"width": 390, "height": 844})
     for number, name in enumerate(2 * tabs(tab)):
         if number == len(tabs(tab)):
             tab.click(".lens-projecting")
@@ -97,13 +106,14 @@ def test_no_tab_scrolls_sideways_on_a_phone(site: Any, visit: Visit, open_tab: O
         assert beyond == []
 
 
-def test_nothing_moves_where_motion_is_unwanted(site: Any, visit: Visit, chromium: Browser) -> None:
+def test_nothing_moves_where_motion_is_unwanted(plain: Page) -> None:
+    tab = plain
+    tab.set_viewport_size({"width": 1280, "height": 800})
+    tab.click("#tab-compare-button")
     moving: dict[str, set[str]] = {}
     for wish in ("reduce", "no-preference"):
-        tab = visit(site.url)
         tab.emulate_media(reduced_motion=wish)
-        tab.locator("#pace label", has_text="Readable").click()
-        tab.click("#run")
+        begin(tab, "Readable")
         tab.wait_for_selector(".lens-pass >> nth=2")
         moving[wish] = set()
         if wish == "no-preference":  # asked at every frame, for each moves only a moment
@@ -112,7 +122,7 @@ def test_nothing_moves_where_motion_is_unwanted(site: Any, visit: Visit, chromiu
         for _ in range(20):  # over some passes
             moving[wish].update(tab.evaluate(MOVING))
             tab.wait_for_timeout(25)
-        if tab.is_visible("#stop"):  # the run may have ended by itself
-            tab.click("#stop")
+        set_pace(tab, "Real time")
+        finish(tab)
     assert moving["reduce"] == set()
     assert moving["no-preference"]

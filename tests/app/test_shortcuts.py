@@ -33,9 +33,9 @@ def tau(tab: Page) -> float:
 
 
 @pytest.fixture(scope="module")
-def still(served: Any, visit_once: Visit) -> Page:
-    """A page on which no key has an effect that lasts."""
-    return visit_once(served.url)
+def still(site: Any, visit_once: Visit) -> Page:
+    """A page on which no key has an effect that lasts, but those of the last test."""
+    return visit_once(site.url)
 
 
 def test_the_dialog_lists_keys_and_returns_focus(still: Page) -> None:
@@ -53,25 +53,6 @@ def test_the_dialog_lists_keys_and_returns_focus(still: Page) -> None:
     tab.click(".lens-keys")
     tab.wait_for_selector("dialog.lens-help[open]")
     tab.keyboard.press("Escape")
-
-
-def test_keys_run_stop_draw_and_steer(served: Any, visit: Visit) -> None:
-    tab = visit(served.url)
-    before = tab.input_value("#prompt textarea")
-    tab.keyboard.press("n")
-    tab.wait_for_function("before => document.querySelector('#prompt textarea').value !== before", arg=before)
-    tab.keyboard.press("-")
-    assert tau(tab) == pytest.approx(0.94)
-    tab.wait_for_function("document.querySelector('#threshold-reading strong').textContent === 'τ = 0.94'")
-    tab.keyboard.press("+")
-    tab.keyboard.press("+")
-    assert tau(tab) == pytest.approx(0.96)
-    tab.locator("#pace label", has_text="Slow").click()
-    tab.keyboard.press("r")
-    tab.wait_for_selector("[data-state=running]")
-    tab.wait_for_selector("#stop:enabled")
-    tab.keyboard.press("r")
-    tab.wait_for_selector("[data-state=stopped]")
 
 
 def test_keys_act_on_what_is_in_view(still: Page) -> None:
@@ -109,8 +90,42 @@ def test_no_key_acts_while_somebody_types(still: Page) -> None:
     assert tau(tab) == 0.95
 
 
-def test_keys_can_be_switched_off_for_good(served: Any, visit: Visit) -> None:
-    tab = visit(served.url)
+@pytest.mark.parametrize("name", ["compare", "step", "tradeoffs", "learn", "about"])
+def test_the_focus_is_always_visible(still: Page, open_tab: Callable[[Page, str], None], name: str) -> None:
+    tab = still
+    open_tab(tab, name)
+    tab.focus(".lens-link")
+    reached, hidden = [], []
+    for _ in range(120):
+        tab.keyboard.press("Tab")
+        focus = tab.evaluate(FOCUS)
+        if focus is None:
+            break
+        reached.append(focus["what"])
+        if not focus["seen"]:
+            hidden.append(focus["what"])
+    assert hidden == []
+    assert len(reached) > 8
+
+
+def test_keys_run_and_steer_until_switched_off(still: Page) -> None:
+    tab = still
+    tab.click("#tab-compare-button")
+    before = tab.input_value("#prompt textarea")
+    tab.keyboard.press("n")
+    tab.wait_for_function("before => document.querySelector('#prompt textarea').value !== before", arg=before)
+    tab.keyboard.press("-")
+    assert tau(tab) == pytest.approx(0.94)
+    tab.wait_for_function("document.querySelector('#threshold-reading strong').textContent === 'τ = 0.94'")
+    tab.keyboard.press("+")
+    tab.keyboard.press("+")
+    assert tau(tab) == pytest.approx(0.96)
+    tab.locator("#pace label", has_text="Slow").click()
+    tab.keyboard.press("r")
+    tab.wait_for_selector("[data-state=running]")
+    tab.wait_for_selector("#stop:enabled")
+    tab.keyboard.press("r")
+    tab.wait_for_selector("[data-state=stopped]")
     tab.click(".lens-keys")
     tab.locator(".lens-help-switch input").uncheck()
     tab.keyboard.press("Escape")
@@ -124,28 +139,3 @@ def test_keys_can_be_switched_off_for_good(served: Any, visit: Visit) -> None:
     tab.keyboard.press("Escape")
     tab.keyboard.press("p")
     assert tab.locator("html.lens-projector").count() == 1
-
-
-@pytest.fixture(scope="module")
-def walked(site: Any, visit_once: Visit) -> Page:
-    """A page on which only the Tab key is pressed, in one of its tabs after the other."""
-    return visit_once(site.url)
-
-
-@pytest.mark.parametrize("name", ["compare", "step", "tradeoffs", "learn", "about"])
-def test_the_focus_is_always_visible(walked: Page, open_tab: Callable[[Page, str], None], name: str) -> None:
-    tab = walked
-    if name != "compare":
-        open_tab(tab, name)
-    tab.focus(".lens-link")
-    reached, hidden = [], []
-    for _ in range(120):
-        tab.keyboard.press("Tab")
-        focus = tab.evaluate(FOCUS)
-        if focus is None:
-            break
-        reached.append(focus["what"])
-        if not focus["seen"]:
-            hidden.append(focus["what"])
-    assert hidden == []
-    assert len(reached) > 8
