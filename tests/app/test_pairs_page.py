@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from app.compare import problems
-from tests.app.driving import run, said, wait_said
+from tests.app.driving import run, said, set_pace, wait_said
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -49,9 +49,15 @@ def test_a_run_waits_for_its_model(two_pairs: Any, visit: Visit) -> None:
     assert tab.inner_text(".lens-lane-masks .lens-lane-agreement") == ""
 
 
-def test_the_same_text_is_told_while_it_holds(two_pairs: Any, visit: Visit) -> None:
+@pytest.fixture(scope="module")
+def tab(two_pairs: Any, visit_once: Visit) -> Page:
+    """A page whose tests go on from where the one before left it."""
     two_pairs.ready.touch()
-    tab = visit(two_pairs.url + "?pace=12&lanes=3")
+    return visit_once(two_pairs.url)
+
+
+def test_the_same_text_is_told_while_it_holds(tab: Page) -> None:
+    set_pace(tab, "Readable")
     tab.click("#run")
     claims = []
     for _ in range(12):
@@ -73,9 +79,7 @@ def test_the_same_text_is_told_while_it_holds(two_pairs: Any, visit: Visit) -> N
     tab.wait_for_selector("[data-state=stopped]")
 
 
-def test_the_other_pair_is_one_click_away(two_pairs: Any, visit: Visit) -> None:
-    two_pairs.ready.touch()
-    tab = visit(two_pairs.url)
+def test_the_other_pair_is_one_click_away(tab: Page) -> None:
     assert [is_shown(tab, each) for each in (".lens-questions", "#family", "#board-section")] == [True, False, True]
     assert tab.locator(".lens-questions button").count() == 8
     assert (tab.input_value("#limit input"), urlsplit(tab.url).query) == ("256", "")
@@ -93,40 +97,30 @@ def test_the_other_pair_is_one_click_away(two_pairs: Any, visit: Visit) -> None:
     wait_value(tab, "#lane-c-checkpoint input", "adapted")
     wait_value(tab, "#prompt textarea", SKY)
     tab.wait_for_function("location.search === ''")
-
-
-def test_an_example_becomes_the_prompt(two_pairs: Any, visit: Visit) -> None:
-    two_pairs.ready.touch()
-    tab = visit(two_pairs.url)
     label, prompt = problems.QUESTIONS[5]
     tab.click(f".lens-questions button:text('{label}')")
     wait_value(tab, "#prompt textarea", prompt)
     wait_said(tab, prompt=prompt)
-    assert visit(tab.url).input_value("#prompt textarea") == prompt
 
 
-def test_choice_and_lanes_survive_in_the_address(two_pairs: Any, visit: Visit) -> None:
-    two_pairs.ready.touch()
-    tab = visit(two_pairs.url)
+def test_choice_prompt_and_lanes_survive_in_the_address(two_pairs: Any, tab: Page, visit: Visit) -> None:
+    other = visit(tab.url)
+    assert other.input_value("#prompt textarea") == problems.QUESTIONS[5][1]
     choose(tab, 1)
-    wait_said(tab, models="tiny")
+    tab.wait_for_function("location.search.includes('models=tiny')")
     wait_value(tab, "#lane-a-checkpoint input", "ar-sft")
     tab.click("#lane-a-checkpoint input")
     tab.click("#lane-a-checkpoint [role=option]:has-text('base')")
     tab.wait_for_function("location.search.includes('a.checkpoint=base')")
     found = said(tab)
     assert (found["models"], found["a.checkpoint"]) == ("tiny", "base")
-    other = visit(tab.url)
+    other.goto(tab.url)
     wait_value(other, "#lane-a-checkpoint input", "base")
     wait_value(other, "#lane-b-checkpoint input", "mars-b8")
     assert is_shown(other, "#board-section")
-
-
-def test_an_address_without_a_choice_opens(two_pairs: Any, visit: Visit) -> None:
-    two_pairs.ready.touch()
-    tab = visit(two_pairs.url + "?task=logic&seed=3&tau=0.8")
-    assert tab.input_value("#prompt textarea") == problems.find("logic", 3).prompt
-    wait_value(tab, "#lane-b-checkpoint input", "mars-b8")
-    assert is_shown(tab, "#family")
+    other.goto(two_pairs.url + "?task=logic&seed=3&tau=0.8")  # without a choice
+    wait_value(other, "#prompt textarea", problems.find("logic", 3).prompt)
+    wait_value(other, "#lane-b-checkpoint input", "mars-b8")
+    assert is_shown(other, "#family")
     tab.wait_for_function("location.search.includes('models=tiny')")
-    assert said(tab) == {"task": "logic", "seed": "3", "tau": "0.8", "models": "tiny"}
+    wait_said(other, task="logic", seed="3", tau="0.8", models="tiny")

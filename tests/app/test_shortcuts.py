@@ -111,6 +111,9 @@ def test_the_focus_is_always_visible(still: Page, open_tab: Callable[[Page, str]
 def test_keys_run_and_steer_until_switched_off(still: Page) -> None:
     tab = still
     tab.click("#tab-compare-button")
+    tab.fill("#limit input", "64")
+    tab.fill("#seed input", "3")
+    tab.click("h1")
     before = tab.input_value("#prompt textarea")
     tab.keyboard.press("n")
     tab.wait_for_function("before => document.querySelector('#prompt textarea').value !== before", arg=before)

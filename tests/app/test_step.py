@@ -41,27 +41,16 @@ def show(tab: Page, name: str, lane: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def _shipped(served: Any, visit_once: Visit) -> Page:
+def step(served: Any, visit_once: Visit) -> Page:
+    """The tab, at first without a run."""
     return open_step(visit_once(served.url))
-
-
-@pytest.fixture(scope="module")
-def offering(served: Any, visit_once: Visit) -> Page:
-    """A page without a run, for tests whose files are refused: it offers the shipped ones after each."""
-    return open_step(visit_once(served.url))
-
-
-@pytest.fixture(scope="module")
-def phone(served: Any, visit_once: Visit) -> Page:
-    """A page on a phone, for tests that show a run themselves."""
-    return open_step(visit_once(served.url, 390, 844))
 
 
 @pytest.fixture
-def shipped(_shipped: Page) -> Page:
-    """A page that tests of shipped runs share, at another run than theirs."""
-    show(_shipped, "4-python", "mars-0-9")
-    return _shipped
+def shipped(step: Page) -> Page:
+    """The same page at a shipped run."""
+    show(step, "4-python", "mars-0-9")
+    return step
 
 
 def cut(value: float) -> str:
@@ -73,11 +62,22 @@ def where(tab: Page) -> str:
     return tab.inner_text(".step-where")
 
 
-def test_without_a_run_the_shipped_ones_are_offered(served: Any, visit: Visit) -> None:
-    tab = open_step(visit(served.url))
-    assert tab.locator(".step-offer b").all_inner_texts() == [
-        read(path.read_bytes()).title for path in sorted(REPLAYS.glob("*.json"))
-    ]
+REFUSED = {
+    b"no JSON": "This file cannot be opened as a run: the document is not JSON",
+    b'{"kind": "<b>x</b>"}': "This file cannot be opened as a run: kind must be mars-lens-run, got '<b>x</b>'.",
+    b" " * 3_100_000: "This file is too large: 3.1 MB. The limit is 3.0 MB.",
+}
+
+
+def test_without_a_run_the_shipped_ones_are_offered(step: Page, tmp_path: Path) -> None:
+    tab, file = step, tmp_path / "file.json"
+    for content, sentence in REFUSED.items():
+        file.write_bytes(content)
+        tab.set_input_files(".step-file", file)
+        says = "sentence => document.querySelector('.step-notice').innerText.startsWith(sentence)"
+        tab.wait_for_function(says, arg=sentence)
+    titles = [read(path.read_bytes()).title for path in sorted(REPLAYS.glob("*.json"))]
+    assert tab.locator(".step-offer b").all_inner_texts() == titles
     assert tab.locator(".step-save").is_disabled()
     tab.locator(".step-offer").first.click()
     tab.wait_for_selector(".step-panel")
@@ -127,6 +127,9 @@ def test_text_is_drawn_up_to_the_pass(shipped: Page) -> None:
     assert where(tab).startswith("Pass 7 of ")
     assert tab.locator(".step-passage .here").get_attribute("data-index") == "7"
     assert tab.locator(".step-passage .lens-pass:not(.ahead)").count() == 7
+    tab.fill(".step-player input[type=range]", "9")
+    assert where(tab).startswith("Pass 9 of ")
+    assert tab.get_attribute(".step-player input[type=range]", "aria-valuetext") == "Pass 9, step 10 of 20"
 
 
 def test_keys_step_and_play(shipped: Page) -> None:
@@ -148,14 +151,6 @@ def test_keys_step_and_play(shipped: Page) -> None:
     tab.wait_for_function("document.querySelector('.step-where').textContent.startsWith('Pass 3 of')")
     tab.keyboard.press("Space")
     tab.wait_for_selector(".step-play[aria-label=Play]")
-
-
-def test_the_scrub_bar_names_each_pass(shipped: Page) -> None:
-    tab = shipped
-    show(tab, "1-side-by-side", "mars-0-95")
-    tab.fill(".step-player input[type=range]", "9")
-    assert where(tab).startswith("Pass 9 of ")
-    assert tab.get_attribute(".step-player input[type=range]", "aria-valuetext") == "Pass 9, step 10 of 20"
 
 
 def test_a_card_has_the_alternatives_and_the_reason(shipped: Page) -> None:
@@ -204,7 +199,7 @@ def test_exact_decoding_shows_drafts_and_the_tree(shipped: Page) -> None:
     assert "sees the prefix (" in tab.inner_text(".step-caption")
 
 
-def test_a_run_is_opened_saved_loaded_and_kept(served: Any, ran: Page, visit: Visit, tmp_path: Path) -> None:
+def test_a_run_is_opened_saved_loaded_and_kept(served: Any, ran: Page, step: Page, tmp_path: Path) -> None:
     tab = ran
     tab.click("#tab-compare-button")
     tab.locator("[data-lane=b] .lens-pass").nth(2).locator(".lens-token").nth(1).click()
@@ -228,45 +223,19 @@ def test_a_run_is_opened_saved_loaded_and_kept(served: Any, ran: Page, visit: Vi
     tab.wait_for_selector("[data-state=idle]", state="attached")
     open_step(tab)
     assert tab.get_attribute(".step", "data-run") == identity
-    other = open_step(visit(served.url))
-    other.set_input_files(".step-file", saved)
-    other.wait_for_selector(f".step[data-run='{identity}']")
+    step.set_input_files(".step-file", saved)
+    step.wait_for_selector(f".step[data-run='{identity}']")
 
 
-@pytest.mark.parametrize(
-    ("content", "sentence"),
-    [
-        (b"no JSON", "This file cannot be opened as a run: the document is not JSON"),
-        (
-            b'{"kind": "<b>x</b>"}',
-            "This file cannot be opened as a run: kind must be mars-lens-run, got '<b>x</b>'.",
-        ),
-        (b" " * 3_100_000, "This file is too large: 3.1 MB. The limit is 3.0 MB."),
-    ],
-    ids=["no JSON", "another kind", "large"],
-)
-def test_a_file_without_a_run_is_refused(offering: Page, tmp_path: Path, content: bytes, sentence: str) -> None:
-    tab = offering
-    file = tmp_path / "file.json"
-    file.write_bytes(content)
-    tab.set_input_files(".step-file", file)
-    tab.wait_for_function(
-        "sentence => document.querySelector('.step-notice').innerText.startsWith(sentence)", arg=sentence
-    )
-    assert tab.locator(".step-offer").first.is_visible()
-
-
-@pytest.mark.parametrize("lane", ["mars-exact-quadratic", "mars-exact-linear", "one-token"])
-def test_a_phone_never_scrolls_sideways(phone: Page, lane: str) -> None:
-    tab = phone
-    show(tab, "3-exact", lane)
-    for _ in range(6):
-        tab.keyboard.press("ArrowRight")
-    tab.locator(".step-column").first.hover()
-    widths = tab.evaluate("[document.documentElement.scrollWidth, document.body.scrollWidth]")
-    assert max(widths) <= 390
-    inside = tab.evaluate(
-        "[...document.querySelectorAll('.step-window, .step-player > *, .step-picker > *:not([hidden])')]"
-        ".every(node => node.getBoundingClientRect().right <= 390)"
-    )
-    assert inside
+def test_a_phone_never_scrolls_sideways(shipped: Page) -> None:
+    tab = shipped
+    tab.set_viewport_size({"width": 390, "height": 844})
+    for lane in ("mars-exact-quadratic", "mars-exact-linear", "one-token"):
+        show(tab, "3-exact", lane)
+        for _ in range(6):
+            tab.keyboard.press("ArrowRight")
+        tab.locator(".step-column").first.hover()
+        assert max(tab.evaluate("[document.documentElement.scrollWidth, document.body.scrollWidth]")) <= 390
+        parts = ".step-window, .step-player > *, .step-picker > *:not([hidden])"
+        right = "all => Math.max(...all.map(each => each.getBoundingClientRect().right))"
+        assert tab.locator(parts).evaluate_all(right) <= 390

@@ -48,7 +48,13 @@ def show(tab: Page, against: str = "tokens_per_forward") -> Page:
 
 @pytest.fixture(scope="module")
 def _shown(site: Any, visit_once: Visit) -> Page:
-    tab = show(visit_once(site.url))
+    tab = visit_once(site.url)
+    assert tab.evaluate("typeof window.Plotly") == "undefined", "the library is fetched with the first figure"
+    show(tab)
+    tab.click("#tab-compare-button")
+    show(tab)
+    assert tab.locator("script[src*='plotly.min.js']").count() == 1
+    assert tab.locator(".trade-plot .scatterlayer .trace").count() > 2
     tab.wait_for_function("location.search.includes('against=tokens_per_forward')")
     return tab
 
@@ -80,16 +86,6 @@ def run_of(site: Any, model: str, threshold: float | None) -> str:
     raise LookupError(model)
 
 
-def test_the_library_is_fetched_once(site: Any, visit: Visit) -> None:
-    tab = visit(site.url)
-    assert tab.evaluate("typeof window.Plotly") == "undefined"
-    show(tab)
-    tab.click("#tab-compare-button")
-    show(tab)
-    assert tab.locator("script[src*='plotly.min.js']").count() == 1
-    assert tab.locator(".trade-plot .scatterlayer .trace").count() > 2
-
-
 def test_the_figure_has_the_numbers_of_the_table(shown: Page) -> None:
     tab = shown
     drawn = tab.evaluate("document.querySelector('.trade-plot').data.flatMap(trace => trace.customdata ?? [])")
@@ -116,24 +112,6 @@ def test_a_click_on_a_mark_opens_its_card(site: Any, shown: Page) -> None:
     assert set(tab.locator(".trade-sample .lens-badge").all_inner_texts()) == {"× wrong"}
     tab.keyboard.press("Escape")
     assert tab.locator(".trade-card").is_hidden()
-
-
-def test_settings_and_samples_go_elsewhere(site: Any, visit: Visit) -> None:
-    tab = show(visit(site.url))
-    tab.evaluate("document.addEventListener('lens:use', event => (window.used = event.detail))")
-    tab.mouse.click(*tab.evaluate(MARK, run_of(site, "mars", 0.7)))
-    tab.click("text=Use these settings in Compare")
-    used = tab.evaluate("window.used.choice")
-    assert (used["checkpoint"], used["decoder"], used["threshold"], used["follows"]) == (
-        *("mars", "sliding_window", 0.7),
-        False,
-    )
-    show(tab)
-    tab.mouse.click(*tab.evaluate(MARK, run_of(site, "mars", 0.7)))
-    tab.locator(".trade-sample button").first.click()
-    tab.wait_for_selector(".step-panel")
-    assert tab.inner_text(".step-note").startswith("Written again here. The text differs")
-    assert tab.inner_text(".step-lane").startswith("Written again")
 
 
 def test_the_points_allowed_move_the_star(shown: Page) -> None:
@@ -235,8 +213,8 @@ def test_a_view_has_an_address(site: Any, shown: Page, visit: Visit) -> None:
     choose(tab, "Question", "frontier")
 
 
-def test_a_broken_run_is_named_after_reloading(site: Any, visit: Visit) -> None:
-    tab = show(visit(site.url))
+def test_a_broken_run_is_named_after_reloading(site: Any, first_view: Page) -> None:
+    tab = first_view
     broken = site.runs / "other.parquet"
     whole = broken.read_bytes()
     try:
@@ -255,10 +233,10 @@ def test_a_broken_run_is_named_after_reloading(site: Any, visit: Visit) -> None:
     tab.wait_for_function("document.querySelector('.trade-notices').textContent === ''")
 
 
-def test_a_phone_never_scrolls_sideways(site: Any, visit: Visit) -> None:
+def test_a_phone_never_scrolls_sideways(first_view: Page) -> None:
     """Nor is a figure left out because the one before it had a longer legend."""
-    tab = visit(f"{site.url}?tab=tradeoffs&figure=frontier", 390, 844)
-    tab.wait_for_selector(".trade[data-figure=frontier][data-state=shown]")
+    tab = first_view
+    tab.set_viewport_size({"width": 390, "height": 844})
     tab.click(".trade-numbers summary")
     for figure in ("frontier", "equal_accuracy"):
         choose(tab, "Question", figure)
@@ -268,3 +246,24 @@ def test_a_phone_never_scrolls_sideways(site: Any, visit: Visit) -> None:
         widths: list[Any] = tab.evaluate("[document.documentElement.scrollWidth, document.body.scrollWidth]")
         assert max(widths) <= 390
         tab.keyboard.press("Escape")
+
+
+def test_settings_and_samples_go_elsewhere(site: Any, first_view: Page) -> None:
+    tab = first_view
+    tab.set_viewport_size({"width": 1280, "height": 800})
+    choose(tab, "Question", "frontier")
+    choose(tab, "Horizontal axis", "tokens_per_forward")
+    tab.evaluate("document.addEventListener('lens:use', event => (window.used = event.detail))")
+    tab.mouse.click(*tab.evaluate(MARK, run_of(site, "mars", 0.7)))
+    tab.click("text=Use these settings in Compare")
+    used = tab.evaluate("window.used.choice")
+    assert (used["checkpoint"], used["decoder"], used["threshold"], used["follows"]) == (
+        *("mars", "sliding_window", 0.7),
+        False,
+    )
+    tab.click("#tab-tradeoffs-button")
+    tab.mouse.click(*tab.evaluate(MARK, run_of(site, "mars", 0.7)))
+    tab.locator(".trade-sample button").first.click()
+    tab.wait_for_selector(".step-panel")
+    assert tab.inner_text(".step-note").startswith("Written again here. The text differs")
+    assert tab.inner_text(".step-lane").startswith("Written again")
