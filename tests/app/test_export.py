@@ -180,18 +180,13 @@ def test_it_works_without_a_network(look: Visit, open_tab: OpenTab) -> None:
 
 
 @browser
-@pytest.mark.parametrize("search", ["?run=4-python", "?task=python_functions&seed=2&models=tiny&lanes=3"])
-def test_links_open_their_run(look: Visit, search: str) -> None:
-    tab = look(search)
+def test_links_open_their_run_or_are_refused_in_part(look: Visit) -> None:
+    tab = look("?task=python_functions&seed=2&models=tiny&lanes=3")
     assert tab.get_attribute("#stage .lens-stage", "data-run") == "4-python"
     tab.click(".lens-step-through")
     tab.wait_for_selector(".step[data-run='4-python']")
     tab.wait_for_function("() => location.search.includes('tab=step&run=4-python')")
     assert not tab.is_visible(".lens-refused")
-
-
-@browser
-def test_a_wrong_link_is_refused_in_part(look: Visit) -> None:
     tab = look("?run=none&tau=0.7")
     tab.wait_for_selector(".lens-refused")
     assert "run=none" in tab.inner_text(".lens-refused")

@@ -46,21 +46,9 @@ def move_slider(tab: Page, threshold: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def finished(served: Any, visit_once: Visit) -> tuple[Page, list[Any]]:
-    """A page whose run is done, for tests that only look at it; and the lanes that the server kept of that run."""
-    tab = visit_once(served.url)
-    run(tab)
-    return tab, served.last_run()
-
-
-@pytest.fixture(scope="module")
 def bench(served: Any, visit_once: Visit) -> Page:
     """A page for tests that run it themselves and leave its settings as they were."""
     return visit_once(served.url)
-
-
-def card(tab: Page) -> str:
-    return " | ".join(tab.locator(".lens-card p").all_inner_texts())
 
 
 def test_the_page_loads_with_problem_and_lanes(bench: Page, example: Any) -> None:
@@ -90,8 +78,8 @@ def test_all_lanes_stream_at_the_same_time(bench: Page) -> None:
     assert all(passes(tab, lane) > early[lane] for lane in LANES)
 
 
-def test_bands_and_counters_are_those_of_records(finished: tuple[Page, list[Any]]) -> None:
-    tab, lanes = finished
+def test_bands_and_counters_are_those_of_records(served: Any, bench: Page) -> None:
+    tab, lanes = bench, served.last_run()
     for lane in lanes:
         rows = [record.rows[0] for record in lane.records if record.phase in COUNTED]
         groups = tab.evaluate(GROUPS, lane.key)
@@ -112,47 +100,11 @@ def test_bands_and_counters_are_those_of_records(finished: tuple[Page, list[Any]
     assert ratios == [pytest.approx(other / ar, abs=0.0056) for other in others]
 
 
-def test_ghosts_and_shares_are_those_of_records(finished: tuple[Page, list[Any]]) -> None:
-    tab, lanes = finished
-    lane = next(lane for lane in lanes if lane.key == "b")
-    rows = [record.rows[0] for record in lane.records if record.phase == "decode"]
-    drawn = "group => group.nextElementSibling?.querySelectorAll('.lens-ghost').length ?? 0"
-    groups = tab.locator("[data-lane=b] .lens-pass").all()
-    assert [group.evaluate(drawn) for group in groups] == [len(row.proposals) - row.accepted for row in rows]
-    widest = max(len(row.proposals) for row in rows)
-    offered = [sum(len(row.proposals) > place for row in rows) for place in range(widest)]
-    shares = [sum(row.accepted > place for row in rows) / count for place, count in enumerate(offered)]
-    words = [
-        f"{place + 1}: {100 * share:.0f} % of {count}"
-        for place, (share, count) in enumerate(zip(shares, offered, strict=True))
-    ]
-    tab.wait_for_function(
-        "words => document.querySelector('[data-lane=b] .lens-counter-places .lens-spoken').textContent === words",
-        arg=", ".join(words),
-    )
-
-
-def test_verdicts_and_first_differences_are_marked(finished: tuple[Page, list[Any]]) -> None:
-    tab, _ = finished
-    assert tab.locator(".lens-badge").all_inner_texts() == ["✓ right", "× wrong", "× wrong"]
-    marked = [tab.locator(f"[data-lane={lane}] .lens-token.differs").inner_text() for lane in LANES]
+def test_verdicts_and_first_differences_are_marked(bench: Page) -> None:
+    assert bench.locator(".lens-badge").all_inner_texts() == ["✓ right", "× wrong", "× wrong"]
+    marked = [bench.locator(f"[data-lane={lane}] .lens-token.differs").inner_text() for lane in LANES]
     assert marked == ["5", "4", "4"]
-    assert "B and A first differ at token " in tab.inner_text(".lens-parting")
-
-
-def test_a_card_opens_by_mouse_and_keyboard(finished: tuple[Page, list[Any]]) -> None:
-    tab, _ = finished
-    tab.locator("[data-lane=b] .lens-pass").nth(2).locator(".lens-token").nth(1).hover()
-    assert card(tab).startswith("Pass 3 · position 2 of 8 | Score 0.9")
-    assert "τ 0.95 | It read masks; accepted because its score reaches τ." in card(tab)
-    tab.focus("[data-lane=a] .lens-text")
-    tab.keyboard.press("ArrowRight")
-    tab.keyboard.press("ArrowRight")
-    assert card(tab).startswith(
-        "Pass 2 · position 1 of 1 | Score 0.6000 · one token per pass | It read only real tokens"
-    )
-    tab.keyboard.press("Escape")
-    assert tab.locator(".lens-card").is_hidden()
+    assert "B and A first differ at token " in bench.inner_text(".lens-parting")
 
 
 def test_a_slider_acts_on_later_passes_only(served: Any, bench: Page) -> None:
@@ -263,29 +215,30 @@ def test_markup_and_control_tokens_stay_text(served: Any, bench: Page) -> None:
     choose(tab, "lane-b-checkpoint", "mars")
 
 
-def test_a_prompt_that_cannot_run_gets_a_sentence(bench: Page) -> None:
+def test_what_cannot_run_gets_a_sentence(bench: Page) -> None:
     tab = bench
     set_pace(tab, "Real time")
-    for prompt, sentence in (
-        ("", "The prompt is empty."),
-        ("x" * 100_000, "The prompt has 100,000 characters; at most 20,000 are read."),
+    prompt, limit = "#prompt textarea", "#limit input"
+    usual = {prompt: "How many sheep?", limit: tab.input_value(limit)}
+    allowed = "The length limit must be between 16 and 512 new tokens."
+    for field, value, sentence in (
+        (prompt, "", "The prompt is empty."),
+        (limit, "0", allowed),
+        (prompt, "x" * 100_000, "The prompt has 100,000 characters; at most 20,000 are read."),
+        (limit, "5000", allowed),
+        (prompt, "", "The prompt is empty."),
+        (limit, "", allowed),
     ):
-        tab.fill("#prompt textarea", prompt)
+        tab.fill(field, value)
+        tab.locator(field).blur()
         tab.click("#run")
-        tab.wait_for_selector(f".lens-status:has-text('{sentence}')")
-        assert tab.get_attribute(".lens-stage", "data-state") == "failed"
-    tab.fill("#prompt textarea", "How many sheep?")
-    run(tab)
-
-
-def test_a_broken_checkpoint_says_why(bench: Page) -> None:
-    tab = bench
-    for name, state in (("broken", "failed"), ("mars", "idle")):
-        choose(tab, "lane-b-checkpoint", name)
-        tab.wait_for_selector(f"[data-state={state}]")
-        if state == "failed":
-            assert "config.json of broken is missing" in status(tab)
-            assert "config.json of broken is missing" in tab.inner_text("[data-lane=b] .lens-lane-problem")
+        tab.wait_for_selector(f".lens-stage[data-state=failed] .lens-status:has-text('{sentence}')")
+        tab.fill(field, usual[field])
+    choose(tab, "lane-b-checkpoint", "broken")
+    tab.wait_for_selector("[data-lane=b] .lens-lane-problem:has-text('config.json of broken is missing')")
+    assert "config.json of broken is missing" in status(tab)
+    choose(tab, "lane-b-checkpoint", "mars")
+    tab.wait_for_selector("[data-state=idle]")
     run(tab)
 
 
@@ -318,12 +271,12 @@ def test_a_phone_shows_one_lane_unscrolled(bench: Page) -> None:
     tab = bench
     tab.set_viewport_size({"width": 390, "height": 844})
     run(tab)
-    tab.locator("[data-lane=b] .lens-token").last.hover()
+    tab.locator("#stage [data-lane=b] .lens-token").last.hover()
     widths = tab.evaluate("[document.documentElement.scrollWidth, document.body.scrollWidth]")
     assert max(widths) <= 390
-    assert [tab.locator(f"[data-lane={lane}]").is_visible() for lane in ("a", "b")] == [False, True]
+    assert [tab.locator(f"#stage [data-lane={lane}]").is_visible() for lane in ("a", "b")] == [False, True]
     tab.click(".lens-pick-one >> nth=0")
-    assert [tab.locator(f"[data-lane={lane}]").is_visible() for lane in ("a", "b")] == [True, False]
+    assert [tab.locator(f"#stage [data-lane={lane}]").is_visible() for lane in ("a", "b")] == [True, False]
     for selector in ("#run", "#stop", "#threshold input", "#pace .wrap:last-child", "#limit input"):
         box = tab.locator(selector).last.bounding_box()
         assert box is not None
@@ -350,19 +303,6 @@ def test_enter_runs_and_shift_enter_breaks_the_line(bench: Page) -> None:
     tab.click("#lanes label >> nth=0")
     tab.wait_for_selector(".lens-answers:empty", state="attached")  # new lanes have answered nothing
     tab.click("#lanes label >> nth=1")
-
-
-def test_a_length_limit_says_what_is_allowed(bench: Page) -> None:
-    tab = bench
-    before = tab.input_value("#limit input")
-    for limit in ("0", "5000", ""):
-        tab.fill("#limit input", limit)
-        tab.locator("#limit input").blur()
-        tab.click("#run")
-        tab.wait_for_selector("[data-state=failed]")
-        assert status(tab) == "The length limit must be between 16 and 512 new tokens."
-        tab.fill("#limit input", before)
-        run(tab)
 
 
 def test_a_run_that_nobody_answers_says_so(bench: Page) -> None:

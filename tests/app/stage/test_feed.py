@@ -119,21 +119,10 @@ def test_lines_are_drawn_once_over_broken_connections(server: Server) -> None:
     assert set(known) <= {0, 2, 4, 5}
 
 
-def test_python_hears_once_of_an_end(server: Server) -> None:
-    server.start()
-    server.write(*server.words(1), stream.state("done", "Done."))
-    server.until_said("Done.")
-    server.play.feed(server.tab, stream.state("failed", "Something else."))
-    assert server.tab.evaluate(ENDED) == [["submit", "run"]]
-
-
-def test_lanes_that_are_introduced_follow_nothing(server: Server) -> None:
+def test_only_the_run_is_drawn_and_its_end_told_once(server: Server) -> None:
     server.play.start(server.tab, server.play.lane("b", "masks"))
     assert server.asked_no_more()
-    assert server.asked == []
-
-
-def test_nothing_is_introduced_during_a_run(server: Server) -> None:
+    assert server.asked == [], "lanes that are introduced follow nothing"
     server.start()
     server.write(*server.words(1))
     server.until_drawn(" 1")
@@ -141,6 +130,8 @@ def test_nothing_is_introduced_during_a_run(server: Server) -> None:
     server.write(*server.words(2), stream.state("done", "Done."))
     server.until_said("Done.")
     assert server.text == " 1 2"
+    server.play.feed(server.tab, stream.state("failed", "Something else."))
+    assert server.tab.evaluate(ENDED) == [["submit", "run"]]
 
 
 @pytest.mark.parametrize("base", ["http://stage.test/below/", "http://stage.test/below/?tab=compare"])
@@ -169,15 +160,16 @@ def test_one_run_has_one_connection(server: Server) -> None:
     assert server.text == " 1"
 
 
-@pytest.mark.parametrize("state", ["done", "stopped", "failed"])
-def test_an_ended_run_is_followed_no_more(server: Server, state: Any) -> None:
-    server.start()
-    server.until(lambda: len(server.asked) >= 3)
-    server.write(stream.state(state, "It ended."))
-    server.until_said("It ended.")
-    server.write(*server.words(1))
-    assert server.asked_no_more()
-    assert server.text == ""
+def test_an_ended_run_is_followed_no_more(server: Server) -> None:
+    for state in ("done", "stopped", "failed"):
+        server.start(state)
+        before = len(server.asked)
+        server.until(lambda before=before: len(server.asked) >= before + 2)
+        server.write(stream.state(state, f"It ended: {state}."), identity=state)
+        server.until_said(f"It ended: {state}.")
+        server.write(*server.words(1), identity=state)
+        assert server.asked_no_more()
+        assert server.text == ""
 
 
 def test_a_lost_connection_is_said_and_taken_up(server: Server, complaints: list[str]) -> None:

@@ -26,7 +26,7 @@ def details(tab: Page) -> None:
     tab.get_by_role("switch", name="Details").click()
 
 
-def test_without_details_the_card_has_the_rejected(mount: Mount, play: Any) -> None:
+def test_the_card_has_the_rejected_and_details_show_them(mount: Mount, play: Any) -> None:
     tab = mount()
     play.sample(tab)
     assert ghosts_shown(tab) == [[], []]
@@ -35,41 +35,22 @@ def test_without_details_the_card_has_the_rejected(mount: Mount, play: Any) -> N
     assert tab.inner_text(".lens-card-rejected") == "Not accepted: “ghost” 0.60, “·two” 0.30."
     tab.locator("[data-lane=a] .lens-token").first.hover()
     assert tab.locator(".lens-card-rejected").is_hidden()
-
-
-def test_details_show_where_each_pass_ended(mount: Mount, play: Any) -> None:
-    tab = mount()
     details(tab)
-    play.sample(tab)
-    assert ghosts_shown(tab) == [["ghost"], ["ghost"]]
-    play.finish(tab, "a", "b")
-    assert ghosts_shown(tab) == [["ghost"], ["ghost"]]
+    assert ghosts_shown(tab) == [["ghost"], ["ghost"]], "where each pass ended"
     tab.locator("[data-lane=b] .lens-token").first.click()
     assert ghosts_shown(tab) == [["ghost", "·two"], ["ghost"]]
     assert tab.locator(".lens-ghosts:not([aria-hidden=true])").count() == 0
-
-
-def test_the_switch_for_details_is_remembered(mount: Mount, play: Any) -> None:
-    tab = mount()
-    for shown in (False, True):
-        play.sample(tab)
-        assert ghosts_shown(tab) == [["ghost"] if shown else []] * 2
-        details(tab)
-        assert ghosts_shown(tab) == [[] if shown else ["ghost"]] * 2
-        tab.reload()
-    assert not tab.get_by_role("switch").is_checked()
-
-
-def test_a_rejected_proposal_says_why(mount: Mount, play: Any) -> None:
-    tab = mount()
-    details(tab)
-    play.start(tab, play.lane("b", "masks"))
-    ghosts = [play.token("no", 0.5, "mask"), play.token("nor this", 0.99, "mask")]
-    play.feed(tab, play.passed("b", 1, [play.token("yes")], ghosts, threshold=0.9))
+    tab.reload()
+    play.sample(tab)
+    assert ghosts_shown(tab) == [["ghost"], ["ghost"]], "the switch is remembered"
     # tests/browser/compare.test.mjs has every reason.
     reasons = "Refused: its score does not reach τ.", "Not accepted: a proposal to its left was refused."
     for place, reason in enumerate(reasons):
-        tab.locator(".lens-text .lens-ghost").nth(place).click()
-        assert tab.inner_text(".lens-card-where") == f"Pass 1 · position {place + 2} of 3 · not accepted"
+        tab.locator("[data-lane=b] .lens-pass").first.locator(".lens-token").first.click()  # shows all of its pass
+        tab.locator("[data-lane=b] .lens-ghost").nth(place).click()
+        assert tab.inner_text(".lens-card-where") == f"Pass 1 · position {place + 3} of 4 · not accepted"
         assert tab.inner_text(".lens-card-reason") == reason
         assert tab.locator(".lens-alternatives").is_hidden()
+    details(tab)
+    tab.reload()
+    assert not tab.get_by_role("switch").is_checked()

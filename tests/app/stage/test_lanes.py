@@ -29,16 +29,6 @@ def start(tab: Page, play: Any, keys: str = "abc", **more: Any) -> None:
     play.start(tab, *(play.lane(key, FAMILIES[key]) for key in keys), **more)
 
 
-def test_counters_and_speed_up_are_shown(mount: Mount, play: Any) -> None:
-    tab = mount()
-    play.sample(tab)
-    play.feed(tab, stream.speed_up({"b": 1.704}, "a"))
-    shown = tab.locator("[data-lane=b] dd[data-counter]").all_inner_texts()
-    assert shown[:4] == ["4", "2.00", "500", "4.0"]
-    assert tab.inner_text("[data-lane=b] .lens-lane-sum") == "2 passes · 1.00 s"
-    assert tab.locator(".lens-speedup").all_inner_texts() == ["", "1.70×the speed of AR"]
-
-
 def test_cost_of_a_pass_stands_beside_ar(mount: Mount, play: Any) -> None:
     tab = mount()
     start(tab, play, "ab")
@@ -140,18 +130,6 @@ def test_three_lanes_stand_side_by_side(mount: Mount, play: Any, width: int, lar
     assert head
     assert board["y"] + board["height"] <= 768.5
     assert head["y"] >= 0
-
-
-def test_a_phone_shows_the_method_first(mount: Mount, play: Any) -> None:
-    tab = mount(390, 844)
-    play.sample(tab)
-    lanes = "[...document.querySelectorAll('.lens-lane')]"
-    shown = f"{lanes}.filter(each => each.checkVisibility()).map(each => each.dataset.lane)"
-    assert tab.evaluate(shown) == ["b"]
-    tab.get_by_role("button", name="AR", exact=True).click()
-    assert tab.evaluate(shown) == ["a"]
-    start(tab, play, "ab", identity="next")
-    assert tab.evaluate(shown) == ["a"]
 
 
 def test_frames_survive_how_gradio_puts_styles_in(mount: Mount, play: Any) -> None:

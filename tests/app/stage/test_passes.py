@@ -34,8 +34,8 @@ def test_a_band_ends_with_its_number_of_tokens(mount: Mount, play: Any) -> None:
 
 
 def test_a_band_says_who_proposed_its_tokens(mount: Mount, play: Any) -> None:
-    tab = mount()
-    play.start(tab, play.lane("b", "masks"), play.lane("c", "exact"))
+    tab = mount(1024, 768)
+    play.start(tab, *(play.lane(key, "masks") for key in "ab"), play.lane("c", "exact"))
     mask, draft, copy = (play.token("x", source=source) for source in ("mask", "draft", "copy"))
     play.feed(tab, play.passed("b", 1, [play.token("x"), mask, mask]))
     play.feed(tab, play.passed("c", 1, [play.token("x"), draft, copy], phase="verify", decoder="self_speculative"))
@@ -44,27 +44,15 @@ def test_a_band_says_who_proposed_its_tokens(mount: Mount, play: Any) -> None:
     assert signs.first.get_attribute("title") == (
         "3 tokens from this pass: 2 proposed by masks; the rest read off real text"
     )
-
-
-def test_a_sign_stays_in_one_line(mount: Mount, play: Any) -> None:
-    tab = mount(1024, 768)
-    play.start(tab, *(play.lane(key, "masks") for key in "abc"))
-    for number in range(1, 40):
+    play.feed(tab, play.passed("a", 1, [play.token("def"), play.token(":\n")]))
+    assert tab.get_attribute("[data-lane=a] .lens-newline > .lens-count:first-child", "data-count") == "2"
+    assert tab.text_content("[data-lane=a] .lens-text") == "def:\n"
+    for number in range(2, 40):
         pieces = [play.token("x" * (1 + number % 7)), play.token("y", 0.9, "mask"), play.token("z", 0.9, "copy")]
         play.feed(tab, play.passed("b", number, pieces))
-    tab.wait_for_selector("[data-pass='39']", state="attached")
-    lines = tab.locator("[data-lane=b] .lens-count").evaluate_all(
-        "all => all.map(each => each.getClientRects().length)"
-    )
-    assert lines == [1] * 39
-
-
-def test_the_number_stands_before_a_line_break(mount: Mount, play: Any) -> None:
-    tab = mount()
-    play.start(tab, play.lane("b", "masks"))
-    play.feed(tab, play.passed("b", 1, [play.token("def"), play.token(":\n")]))
-    assert tab.get_attribute(".lens-text .lens-newline > .lens-count:first-child", "data-count") == "2"
-    assert tab.text_content(".lens-text") == "def:\n"
+    tab.wait_for_selector("[data-lane=b] [data-pass='39']", state="attached")
+    lines = "all => all.map(each => each.getClientRects().length)"
+    assert tab.locator("[data-lane=b] .lens-count").evaluate_all(lines) == [1] * 39, "a sign stays in one line"
 
 
 def test_scores_are_lines_on_a_band_in_view(mount: Mount, play: Any) -> None:
@@ -181,14 +169,3 @@ def test_arrow_keys_walk_through_tokens_and_ghosts(mount: Mount, play: Any) -> N
     tab.focus("[data-lane=b] .lens-text")
     tab.keyboard.press("End")
     assert tab.inner_text(".lens-card-where") == "Pass 2 · position 2 of 4"
-
-
-def test_a_tapped_token_leads_to_step_through(mount: Mount, play: Any) -> None:
-    tab = mount()
-    play.sample(tab)
-    tab.locator("[data-lane=b] .lens-token").last.click()
-    assert tab.locator(".lens-card-step").is_hidden()
-    play.finish(tab, "a", "b")
-    tab.locator("[data-lane=b] .lens-token").first.click()
-    tab.click(".lens-card-step")
-    assert tab.evaluate("window.wish") == {"run": "run", "lane": "b", "number": 1}
