@@ -24,19 +24,18 @@ SHEETS = {name: (BROWSER / "shared" / name).read_text(encoding="utf-8") for name
 LANES = ("ar", "mars", "exact")
 
 
-def palette(sheet: str, selector: str) -> dict[str, str]:
-    found = re.search(rf"^{re.escape(selector)}[^{{}}]*\{{(.*?)\}}", SHEETS[sheet], re.DOTALL | re.MULTILINE)
-    assert found is not None
-    return dict(re.findall(r"--lens-([\w-]+):\s*(#[0-9a-f]{6})", found[1]))
+def palette(sheet: str, dark: bool) -> dict[str, str]:
+    colours = re.findall(r"--lens-([\w-]+): light-dark\((#[0-9a-f]{6}), (#[0-9a-f]{6})\)", SHEETS[sheet])
+    assert len(colours) > 15
+    return {name: pair[dark] for name, *pair in colours}
 
 
-LIGHT = palette("palette.css", ":root")
-DARK = LIGHT | palette("palette.css", ".dark")
+LIGHT, DARK = (palette("palette.css", dark) for dark in (False, True))
 LOOKS = {
     "light": LIGHT,
     "dark": DARK,
-    "projector": LIGHT | palette("projector.css", ":root.lens-projector"),
-    "dark projector": DARK | palette("projector.css", ".lens-projector .dark"),
+    "projector": LIGHT | palette("projector.css", False),
+    "dark projector": DARK | palette("projector.css", True),
 }
 
 
@@ -81,4 +80,5 @@ def test_words_on_bands_have_contrast_aa(looks: str) -> None:
             assert contrast(colours["ink"], ground) >= 7, lane
             assert contrast(colours[lane], ground) >= 4.5, lane  # the number of tokens at the end of a band
     for ground in (colours["card"], colours["paper"]):
-        assert contrast(colours["muted"], ground) >= 4.5
+        assert all(contrast(colours[word], ground) >= 4.5 for word in ("muted", "accent", "right", "wrong"))
+    assert contrast(colours["on-accent"], colours["accent"]) >= 4.5

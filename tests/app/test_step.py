@@ -159,7 +159,7 @@ def test_a_card_has_the_alternatives_and_the_reason(shipped: Page) -> None:
     proposal = read((REPLAYS / "1-side-by-side.json").read_bytes()).lanes[1].records[1].rows[0].proposals[1]
     tab.locator(".step-column").nth(1).hover()
     assert tab.locator(".step-card .lens-card-where").inner_text() == "Pass 1 · proposal 2 of 8"
-    shares = tab.locator(".step-card .lens-share").all_inner_texts()
+    shares = tab.locator(".step-card .lens-chance").all_inner_texts()
     assert shares == [cut(share) for _, share in proposal.alternatives]
     assert tab.locator(".step-card .lens-card-reason").inner_text() == "Refused: its score does not reach τ."
     tab.locator(".step-column").nth(0).locator("button").focus()

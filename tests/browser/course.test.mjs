@@ -1,9 +1,8 @@
-// The course: its pages, and words in boxes.
+// The course: its pages.
 
 import assert from "node:assert/strict";
 import test from "node:test";
 import { PAGES } from "../../app/browser/learn/pages.js";
-import { visible } from "../../app/browser/learn/parts.js";
 
 test("six pages, each with a name of its own, a text and a task", () => {
   assert.equal(new Set(PAGES.map(({ id }) => id)).size, 6);
@@ -15,8 +14,4 @@ test("a page asks one question, and can be read aloud in a minute", () => {
     assert.match(question, /^[^?]+\?$/);
     assert.ok(text.join(" ").split(/\s+/).length <= 130, question);
   }
-});
-
-test("nothing in a word is invisible", () => {
-  assert.deepEqual(["  ", "a\n", "\n"].map(visible), ["␣␣", "a↵", "↵"]);
 });

@@ -1,9 +1,8 @@
 // The course: a list of pages that tick themselves off, and the page that is open.
 
 import { pageAddress } from "../shared/address.js";
-import { keep, keptValue, make, ours, button as plainButton, put, status } from "../shared/dom.js";
+import { button, keep, keptValue, make, ours, put, status } from "../shared/dom.js";
 import { INVITATION, PAGES } from "./pages.js";
-import { button } from "./parts.js";
 
 const FINISHED = "mars-lens-learn";
 
@@ -24,7 +23,7 @@ class Course {
   entry(page, number, contents) {
     const tick = make("span", "lens-learn-tick");
     const state = make("span", "lens-spoken");
-    const link = put(plainButton("lens-learn-entry", "", () => this.turn(number)), tick, `${number + 1}. ${page.title}`, state);
+    const link = put(button("lens-learn-entry", "", () => this.turn(number)), tick, `${number + 1}. ${page.title}`, state);
     contents.append(put(make("li"), link));
     return { link, tick, state };
   }
@@ -78,12 +77,10 @@ class Course {
   }
 
   next(number) {
-    const next = button(`Next: ${PAGES[number].title}`, () => {
+    return button("lens-tool lens-learn-next", `Next: ${PAGES[number].title}`, () => {
       this.turn(number);
       this.stage.querySelector("h2").focus();
     });
-    next.classList.add("lens-learn-next");
-    return next;
   }
 
   // After the last page, the way to the problem of these pages, with the small models that wrote them.

@@ -1,9 +1,9 @@
 // The pages of the course: what each says, what it asks of the reader, and what it lets the reader do.
 
-import { make, put, status } from "../shared/dom.js";
+import { button, make, put, status } from "../shared/dom.js";
 import { plural } from "../shared/tokens.js";
 import { wouldAccept } from "../step/what-if.js";
-import { button, proposals, slider, walk, written } from "./parts.js";
+import { proposals, slider, walk, written } from "./parts.js";
 
 const oneTokenPage = {
   id: "one-token",
@@ -20,7 +20,7 @@ const oneTokenPage = {
     let count = 0;
     const text = make("div");
     const told = make("p", "lens-learn-told");
-    const next = button("Next forward pass", () => draw(Math.min(count + 1, ar.passes.length)));
+    const next = button("lens-tool", "Next forward pass", () => draw(Math.min(count + 1, ar.passes.length)));
     const draw = (to) => {
       count = to;
       text.replaceChildren(written(ar, count));
@@ -52,7 +52,7 @@ const windowPage = {
     const window_ = make("div");
     const told = make("p", "lens-learn-told");
     let number = 0;
-    const fill = button("Fill the masks", () => {
+    const fill = button("lens-tool", "Fill the masks", () => {
       const pass = mars.passes[number];
       window_.replaceChildren(proposals(pass));
       told.textContent = `This pass gained ${plural(pass.accepted, "token")}.`;

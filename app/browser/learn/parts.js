@@ -1,11 +1,7 @@
-// The parts that pages of the course share: buttons, sliders, and a pass drawn as a row of proposals.
+// The parts that pages of the course share: sliders, and a pass drawn as a row of proposals.
 
-import { make, button as plainButton, put } from "../shared/dom.js";
-import { bandNode, sureness, tokenNode } from "../shared/tokens.js";
-
-export function button(label, act) {
-  return plainButton("lens-tool lens-learn-button", label, act);
-}
+import { button, make, put } from "../shared/dom.js";
+import { bandNode, sureness, tokenNode, visiblePiece } from "../shared/tokens.js";
 
 // A labelled slider; `act` gets its value, at once and on every change. The reading stands beside the label. `range` is
 // [lowest, highest, step].
@@ -22,17 +18,7 @@ export function slider(label, range, value, read, act) {
   input.addEventListener("input", show);
   const node = put(make("label", "lens-learn-slider"), put(make("span", "", `${label} `), reading), input);
   node.show = show;
-  node.set = (to) => {
-    input.value = to;
-    show();
-  };
   return node;
-}
-
-// A token as a word in a box: nothing in it may be invisible.
-export function visible(piece) {
-  if (!piece.trim() && !piece.includes("\n")) return "␣".repeat(piece.length);
-  return piece.replaceAll("\n", "↵");
 }
 
 // Text already written, as Compare shows it: a band for each of `lane.passes` up to number `count`.
@@ -58,7 +44,7 @@ export function proposals(pass, { accepted = pass.accepted, threshold = null, sh
     const taken = shown && place < accepted;
     const fate = !shown ? "open" : taken ? "taken" : kept && source === "mask" ? "kept" : "left";
     const cell = make("li", `lens-learn-cell ${source} ${fate}`);
-    cell.append(make("span", "lens-learn-proposal", shown ? (ends ? "end" : visible(piece)) : "?"));
+    cell.append(make("span", "lens-learn-proposal", shown ? (ends ? "end" : visiblePiece(piece)) : "?"));
     const scale = make("span", "lens-learn-scale");
     const bar = make("span", "lens-learn-bar");
     bar.style.height = shown ? `${100 * Math.min(1, score)}%` : "0";
@@ -85,8 +71,8 @@ export function walk(count, draw, begin = 0) {
     next.disabled = number === count - 1;
     draw(number);
   };
-  const before = button("Previous pass", () => go(number - 1));
-  const next = button("Next pass", () => go(number + 1));
+  const before = button("lens-tool", "Previous pass", () => go(number - 1));
+  const next = button("lens-tool", "Next pass", () => go(number + 1));
   const where = make("span", "lens-learn-where");
   const controls = put(make("div", "lens-row lens-learn-controls"), before, next, where);
   controls.start = () => go(begin);

@@ -3,8 +3,6 @@
 
 import { TextPieces } from "./text.js";
 
-const KINDS = { clean: "clean", mask: "mask", draft: "draft" };
-
 export class Lane {
   // `card` introduces it (app/export/live.py); `text` is the tokenizer of its checkpoint.
   constructor(card, text, stops) {
@@ -32,7 +30,7 @@ export class Lane {
 
   pass({ phase, seconds, query_tokens: columns }, row, accepted, texts) {
     const counts = this.counts();
-    const token = ({ token_id: id, score, source, alternatives }, n) => [texts[n], score, source, this.stops.includes(id), KINDS[source], alternatives.map(([other, share]) => [this.text.piece(other), share])];
+    const token = ({ token_id: id, score, source, alternatives }, n) => [texts[n], score, source, this.stops.includes(id), source, alternatives.map(([other, share]) => [this.text.piece(other), share])];
     const ghost = ({ token_id: id, score, source }) => [this.text.piece(id), score, source];
     const masks = row.trace.spans.filter(({ reads }) => reads === "mask").reduce((sum, { ids }) => sum + ids.length, 0);
     return {

@@ -55,7 +55,7 @@ export const SHARED_AS = "Save this run as one HTML file that opens anywhere";
 
 // `place` is the lane and the number of the pass at which it opens; returns a sentence if that is not possible.
 export async function shareFile(run, place = {}) {
-  const { page, problem = "" } = await sharing.ask("page", JSON.stringify(run), place);
+  const { page, problem = "" } = await sharing.ask("page", { ...place, text: JSON.stringify(run) });
   if (page) offerFile(page, "text/html", `${fileName(run)}.html`);
   return problem;
 }

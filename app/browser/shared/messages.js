@@ -11,59 +11,46 @@ export function hearValue({ props, watch }, hear) {
 }
 
 const UNANSWERED = "The server does not answer. Is it still running? Try again.";
-const PATIENCE = 60_000; // milliseconds
-const LONG_PATIENCE = 120_000; // milliseconds without a word
+const PATIENCE = 120_000; // milliseconds without a word
 
-// Questions to Python, any number at once: each answer has the ticket of its question.
+// Questions to Python, one after the other, since an answer would replace another one that is not read yet. Each answer
+// has the ticket of its question.
 export class Questions {
-  constructor(send, patience = PATIENCE) {
-    Object.assign(this, { send, patience, tickets: 0, waiting: new Map() });
+  constructor(send) {
+    Object.assign(this, { send, tickets: 0, open: null, last: Promise.resolve() });
   }
 
-  // The answer: {run}, {page}, {name}, or {problem: a sentence}. `more` is what else the question has to say.
-  ask(what, text, more = {}) {
-    return this.put({ ...more, ask: what, text });
+  // The answer: {run}, {page}, …, or {problem: a sentence}. `more` is what else the question has to say; `onWay` hears
+  // sentences about the progress, which may come before the answer.
+  ask(what, more = {}, onWay = () => {}) {
+    this.last = this.last.then(() => this.put({ ...more, ask: what, ticket: ++this.tickets }, onWay));
+    return this.last;
   }
 
-  // `onWay` hears sentences about the progress, which may come before the answer.
-  put(question, onWay = () => {}) {
-    const ticket = ++this.tickets;
+  put(question, onWay) {
     return new Promise((resolve) => {
-      this.waiting.set(ticket, { resolve, onWay });
-      this.wait(ticket);
-      this.send({ ...question, ticket });
+      this.open = { ticket: question.ticket, resolve, onWay };
+      this.wait();
+      this.send(question);
     });
   }
 
-  wait(ticket) {
-    const open = this.waiting.get(ticket);
+  wait() {
+    const { open } = this;
     clearTimeout(open.silence);
-    open.silence = setTimeout(() => this.hear({ ticket, problem: UNANSWERED }), this.patience);
+    open.silence = setTimeout(() => this.hear({ ticket: open.ticket, problem: UNANSWERED }), PATIENCE);
   }
 
   hear({ ticket, ...told }) {
-    const open = this.waiting.get(ticket);
-    if (!open) return;
+    const { open } = this;
+    if (open?.ticket !== ticket) return;
     if (told.progress) {
-      this.wait(ticket);
+      this.wait();
       open.onWay(told.progress);
       return;
     }
     clearTimeout(open.silence);
-    this.waiting.delete(ticket);
+    this.open = null;
     open.resolve(told);
-  }
-}
-
-// Questions to Python, one after the other, since an answer would replace another one that is not read yet.
-export class QuestionQueue extends Questions {
-  constructor(send) {
-    super(send, LONG_PATIENCE);
-    this.last = Promise.resolve();
-  }
-
-  ask(what, about = {}, onWay) {
-    this.last = this.last.then(() => this.put({ ask: what, about }, onWay));
-    return this.last;
   }
 }

@@ -102,7 +102,7 @@ export function alternativeNode(word, probability, said, act = null) {
   node.style.setProperty("--share", `${100 * Math.min(1, probability)}%`);
   const share = probability >= 0.001 ? cut(probability, 3) : "< 0.001";
   const name = act ? button("lens-alternative", word, act) : make("span", "lens-alternative", word);
-  return put(node, name, make("span", "lens-share", share));
+  return put(node, name, make("span", "lens-chance", share));
 }
 
 // A piece as a word on one line: nothing in it is invisible.

@@ -67,8 +67,8 @@ class RunPicker {
   }
 
   // The answer of Python, or null after saying why there is none.
-  async ask(what, text, more) {
-    const answer = await this.questions.ask(what, text, more);
+  async ask(what, text) {
+    const answer = await this.questions.ask(what, { text });
     this.notice.textContent = answer.problem ?? "";
     return answer.problem ? null : answer;
   }

@@ -45,7 +45,7 @@ export class TradePlot {
     const type = Number(getComputedStyle(document.documentElement).getPropertyValue("--lens-type")) || 1;
     const template = scaled(this.templates[document.body.classList.contains("dark") ? "dark" : "light"], type);
     const layout = { ...scaled(this.figure.layout, type), template, width };
-    layout.paper_bgcolor = getComputedStyle(this.root).getPropertyValue("--lens-paper"); // of a picture that is saved
+    layout.paper_bgcolor = getComputedStyle(document.body).backgroundColor; // of a picture that is saved
     if (narrow) Object.assign(layout, { dragmode: false, margin: { ...layout.margin, t: layout.margin.t + MODEBAR } });
     const data = narrow ? this.figure.data.map(unnamed) : this.figure.data;
     if (this.root.layout && this.root.layout.uirevision !== layout.uirevision) this.purge();

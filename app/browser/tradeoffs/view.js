@@ -2,7 +2,7 @@
 
 import { pageAddress } from "../shared/address.js";
 import { button, make, offerFile, put, status } from "../shared/dom.js";
-import { hearValue, QuestionQueue } from "../shared/messages.js";
+import { hearValue, Questions } from "../shared/messages.js";
 import { TradeCard, TradeSamples } from "./card.js";
 import { budgetProblem, TradeBudget, TradeControls, TradeTable } from "./controls.js";
 import { plotly, TradePlot } from "./plot.js";
@@ -18,7 +18,7 @@ class TradeView {
     Object.assign(this, { root, questions, plotlyAddress });
     this.view = { ...TRADE_VIEW };
     this.number = 0;
-    const ask = (what, about, onWay) => this.questions.ask(what, about, onWay);
+    const ask = (what, about, onWay) => this.questions.ask(what, { about }, onWay);
     const change = (changed) => this.change(changed);
     const pick = (id) => this.pick(id);
     this.controls = new TradeControls(change);
@@ -47,7 +47,7 @@ class TradeView {
     const say = (words) => (this.status.textContent = words);
     say("Reading the runs …");
     const [told, drawing] = await Promise.all([
-      this.questions.ask(what, this.view, say),
+      this.questions.ask(what, { about: this.view }, say),
       plotly(this.plotlyAddress).catch((error) => ({ problem: error.message })),
     ]);
     const problem = told.problem ?? drawing.problem;
@@ -83,7 +83,7 @@ class TradeView {
     if (this.busy) return undefined; // the one under way asks again
     this.busy = true;
     this.root.dataset.state = "asking";
-    const shown = known ?? (await this.questions.ask("view", view, (words) => (this.status.textContent = words)));
+    const shown = known ?? (await this.questions.ask("view", { about: view }, (words) => (this.status.textContent = words)));
     this.busy = false;
     if (mine !== this.number) return this.refresh();
     this.status.textContent = shown.problem ?? (shown.stale ? "The runs on disk have changed: reload them." : "");
@@ -126,7 +126,7 @@ class TradeView {
   }
 
   async saveNumbers() {
-    const { text, name, problem } = await this.questions.ask("csv", this.view);
+    const { text, name, problem } = await this.questions.ask("csv", { about: this.view });
     if (problem) this.status.textContent = problem;
     else offerFile(text, "text/csv", name);
   }
@@ -161,7 +161,7 @@ export function viewOf(values) {
 
 // The tab. The value is Python's last answer.
 export function mountTradeoffs({ element, props, watch, submit }) {
-  const questions = new QuestionQueue(submit);
+  const questions = new Questions(submit);
   hearValue({ props, watch }, (answer) => questions.hear(answer));
   const root = element.querySelector(".trade");
   root.classList.add("lens-stack");
