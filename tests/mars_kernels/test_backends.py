@@ -25,7 +25,7 @@ ON_GPU = torch.cuda.is_available()
 MASK = 60
 SLOTS = 65  # what invariant passes read at least
 CONFIG = Qwen2Config(
-    **sizes(vocab_size=61, hidden_size=64, intermediate_size=96, max_position_embeddings=128, initializer_range=0.2)
+    **sizes(vocab_size=61, hidden_size=96, intermediate_size=160, max_position_embeddings=128, initializer_range=0.2)
 )
 GPU = [pytest.mark.gpu] if ON_GPU else []
 BACKENDS = pytest.mark.parametrize(

@@ -11,8 +11,7 @@ import pytest
 
 from mars.checkpoint.checkpoint import load_checkpoint
 from mars.decoding.policy import Policy
-from mars.serve.__main__ import main, parser
-from mars.serve.application import application
+from mars.serve.__main__ import main
 
 ROOT = Path(__file__).parents[3]
 CHECKPOINT = "assets/checkpoints/mars-b8"
@@ -68,17 +67,3 @@ def test_options_that_make_no_sense_are_refused(
 ) -> None:
     assert main(["--checkpoint", CHECKPOINT, "--port", "0", *arguments]) == 2
     assert says in capsys.readouterr().err
-
-
-def test_the_policies_begin_without_a_threshold() -> None:
-    for arguments in ([], ["--thresholds", "0.9,0.8"]):
-        app, _ = application(parser().parse_args(["--checkpoint", CHECKPOINT, *arguments]))
-        [text] = [line for line in _metrics(app).splitlines() if line.startswith("mars_threshold{")]
-        assert text == 'mars_threshold{model="mars-b8"} 1.0'
-
-
-def _metrics(app: Any) -> str:
-    from starlette.testclient import TestClient
-
-    with TestClient(app, base_url="http://localhost") as client:
-        return str(client.get("/metrics").text)
