@@ -169,9 +169,9 @@ class AdapterModel(nn.Module):
         place_B = before[row_B, index_B]
         which_B = row_B * length + place_B
         if not self.masks:
-            hidden_CE = self._walk(*self._real(input_ids), lambda *x: _attend_real(rows, *x)[0], adapted=True)
+            hidden_CE = self._walk(*self._real(input_ids), lambda *x: _attend_real(rows, *x)[0])
             return {"clean_loss": self._written(hidden_CE[which_B], input_ids[row_B, place_B + 1])[0]}
-        row_N, k_N, place_N = _places(anchors, counts, self.masks)
+        _, row_N, k_N, place_N = _places(anchors, counts, self.masks)
         teacher_CE, student_CE, hidden_NE = self.hidden(input_ids, anchors, counts)
         # Mask k of a group stands at place + 1 and stands for the token behind it.
         loss, hits = self._written(hidden_NE, input_ids[row_N, place_N + 2])
@@ -186,16 +186,15 @@ class AdapterModel(nn.Module):
     def hidden(self, input_ids: Tensor, anchors: Tensor, counts: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Normed states of the real tokens [R * L, E] in the base, and with the adapter, and of the masks [N, E]."""
         rows = len(input_ids)
-        index_N = (torch.arange(self.masks, device=anchors.device) < counts[..., None]).flatten().nonzero()[:, 0]
-        _, _, place_N = _places(anchors, counts, self.masks)
+        index_N, _, _, place_N = _places(anchors, counts, self.masks)
         clean_CE, places_C = self._real(input_ids)
         masks_NE = self.mask_embeddings[torch.zeros_like(place_N)].to(clean_CE.dtype)
         with torch.no_grad():
-            teacher_CE = self._walk(clean_CE, places_C, lambda *x: _attend_real(rows, *x)[0], adapted=False)
+            teacher_RLE = self.base.base_model(input_ids=input_ids, use_cache=False).last_hidden_state
         groups = _Groups(rows, anchors, index_N, self.masks)
-        both = self._walk(torch.cat((clean_CE, masks_NE)), torch.cat((places_C, place_N + 1)), groups, adapted=True)
+        both = self._walk(torch.cat((clean_CE, masks_NE)), torch.cat((places_C, place_N + 1)), groups)
         student_CE, hidden_NE = both.split((len(clean_CE), len(masks_NE)))
-        return teacher_CE, student_CE, hidden_NE
+        return teacher_RLE.flatten(0, 1), student_CE, hidden_NE
 
     def _real(self, input_ids: Tensor) -> tuple[Tensor, Tensor]:
         """Embeddings [R * L, E] and positions [R * L] of the real tokens."""
@@ -209,28 +208,28 @@ class AdapterModel(nn.Module):
         weight: Tensor = self.base.get_output_embeddings().weight
         return weight
 
-    def _walk(self, x_CE: Tensor, places_C: Tensor, attend: Attend, *, adapted: bool) -> Tensor:
-        """Normed hidden states [C, E] of columns at these positions, through the layers with or without the adapter."""
+    def _walk(self, x_CE: Tensor, places_C: Tensor, attend: Attend) -> Tensor:
+        """Normed hidden states [C, E] of columns at these positions, through the layers with the adapter."""
         backbone = self.base.base_model
         cosines, sines = backbone.rotary_emb(x_CE, places_C[None])
         size = backbone.layers[0].self_attn.head_dim
 
         def product(number: int, name: str, x_CI: Tensor) -> Tensor:
-            linear, pair = linear_of(backbone.layers[number], name), self.pairs[number][name]
-            found = functional.linear(x_CI, linear.weight, linear.bias)
-            return found + pair(x_CI) if adapted else found
+            found: Tensor = linear_of(backbone.layers[number], name)(x_CI) + self.pairs[number][name](x_CI)
+            return found
 
         for number, layer in enumerate(backbone.layers):
-            normed = _norm(layer.input_layernorm, x_CE)
+            normed = layer.input_layernorm(x_CE)
             queries, keys, values = (
                 product(number, name, normed).unflatten(-1, (-1, size)) for name in ("q_proj", "k_proj", "v_proj")
             )
             queries, keys = apply_rotary_pos_emb(queries, keys, cosines[0], sines[0])
             x_CE = x_CE + product(number, "o_proj", attend(queries, keys, values))
-            normed = _norm(layer.post_attention_layernorm, x_CE)
+            normed = layer.post_attention_layernorm(x_CE)
             gate, up = (product(number, name, normed) for name in ("gate_proj", "up_proj"))
             x_CE = x_CE + product(number, "down_proj", functional.silu(gate) * up)
-        return _norm(backbone.norm, x_CE)
+        normed_CE: Tensor = backbone.norm(x_CE)
+        return normed_CE
 
     def _written(self, state_NE: Tensor, ids_N: Tensor) -> tuple[Tensor, Tensor]:
         """The cross-entropy of the tokens that were written, and which of them are the most probable."""
@@ -244,15 +243,13 @@ class AdapterModel(nn.Module):
         self.seen.index_add_(0, k_N, torch.ones_like(k_N, dtype=torch.float32))
 
 
-def _norm(norm: Any, x_CE: Tensor) -> Tensor:
-    return functional.rms_norm(x_CE, norm.weight.shape, norm.weight, norm.variance_epsilon)
-
-
-def _places(anchors: Tensor, counts: Tensor, masks: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Of each computed mask: its row, its number k in the group, and the position k places behind the anchor [N]."""
+def _places(anchors: Tensor, counts: Tensor, masks: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Of each computed mask [N]: its number of all, its row, its number k in the group, and the position k places
+    behind the anchor.
+    """
     index = (torch.arange(masks, device=anchors.device) < counts[..., None]).flatten().nonzero()[:, 0]
     k = index % masks
-    return index // (anchors.shape[1] * masks), k, anchors.flatten()[index // masks] + k
+    return index, index // (anchors.shape[1] * masks), k, anchors.flatten()[index // masks] + k
 
 
 @torch.no_grad()
