@@ -17,7 +17,7 @@ export class StageFoot {
     const step = button("lens-tool lens-step-through", "Step through this run", onStep); // shown once the run is over
     const share = button("lens-tool lens-share", "Share", onShare, { title: SHARED_AS });
     const line = put(make("div", "lens-status-line"), this.status, this.parting, share, step);
-    this.root = put(make("div", "lens-board"), line, replay.root);
+    this.root = put(make("div", "lens-stack lens-board"), line, replay.root);
   }
 
   say(words) {
@@ -60,9 +60,6 @@ export class Replay {
     this.total = this.at = 0;
     this.drawn = null;
     this.names.replaceChildren(...this.views.map(({ letter, lane }) => make("span", `lens-lane-${lane.family}`, letter)));
-    const ticks = (kind) => this.views.map(({ lane }) => shape("path", { class: `lens-tick ${kind} lens-lane-${lane.family}` }));
-    Object.assign(this, { prompts: ticks("prompt"), even: ticks("even"), odd: ticks("odd") });
-    this.chart.replaceChildren(...this.prompts, ...this.even, ...this.odd, this.line);
     this.ended(false);
     this.draw();
   }
@@ -82,18 +79,7 @@ export class Replay {
     this.at = this.total;
     this.range.value = STEPS;
     this.chart.setAttribute("viewBox", `0 0 ${this.total || 1} ${ROW * this.views.length}`);
-    this.views.forEach(({ passes }, row) => {
-      const ticks = { 1: [], 0: [] };
-      for (const { at, seconds, number } of passes) {
-        const wide = seconds * 0.86;
-        ticks[number % 2].push(`M${(at - seconds).toFixed(5)} ${row * ROW + 1}h${wide.toFixed(5)}v${ROW - 2}h-${wide.toFixed(5)}z`);
-      }
-      const [{ at = 0, seconds = 0 } = {}] = passes;
-      const read = at - seconds;
-      this.prompts[row].setAttribute("d", read > 0 ? `M0 ${row * ROW + ROW / 2 - 1}h${read.toFixed(5)}v2H0z` : "");
-      this.odd[row].setAttribute("d", ticks[1].join(""));
-      this.even[row].setAttribute("d", ticks[0].join(""));
-    });
+    this.chart.replaceChildren(...this.views.flatMap(ticks), this.line);
     this.tell();
   }
 
@@ -138,4 +124,16 @@ export class Replay {
     this.timer = null;
     this.play.textContent = "Play";
   }
+}
+
+// The reading of the prompt and the passes of a lane, in a row of the chart.
+function ticks({ passes, lane }, row) {
+  const paths = { prompt: "", even: "", odd: "" };
+  for (const { at, seconds, number } of passes) {
+    const wide = (seconds * 0.86).toFixed(5);
+    paths[number % 2 ? "odd" : "even"] += `M${(at - seconds).toFixed(5)} ${row * ROW + 1}h${wide}v${ROW - 2}h-${wide}z`;
+  }
+  const [{ at = 0, seconds = 0 } = {}] = passes;
+  if (at > seconds) paths.prompt = `M0 ${row * ROW + ROW / 2 - 1}h${(at - seconds).toFixed(5)}v2H0z`;
+  return Object.entries(paths).map(([kind, d]) => shape("path", { class: `lens-tick ${kind} lens-lane-${lane.family}`, d }));
 }

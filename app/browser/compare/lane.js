@@ -34,7 +34,7 @@ export class LaneView {
     this.text = lane.problem ? make("p", "lens-refusal lens-lane-problem", lane.problem) : this.block();
     const about = make("p", "lens-lane-about", `${lane.checkpoint} · ${lane.note}`);
     about.title = about.textContent;
-    const foot = put(make("div", "lens-lane-foot"), this.reason, this.note, this.counters.root, about);
+    const foot = put(make("div", "lens-stack lens-lane-foot"), this.reason, this.note, this.counters.root, about);
     put(this.root, this.top(), ...this.conversation(), this.text, foot);
     this.inactive({ sentence: lane.inactive });
     this.sum(NOTHING);
