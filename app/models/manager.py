@@ -7,7 +7,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -90,8 +90,6 @@ class Models:
             self._future(name).exception(timeout_seconds)
         except TimeoutError:
             return False
-        except CancelledError:
-            return True
         return True
 
     def get(self, name: str) -> Checkpoint:
@@ -219,4 +217,4 @@ def _without_frames(error: Exception) -> Exception:
 def _state(future: Future[Checkpoint]) -> str:
     if not future.done():
         return "loading"
-    return "failed" if future.cancelled() or future.exception() is not None else "loaded"
+    return "failed" if future.exception() is not None else "loaded"
