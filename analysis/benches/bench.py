@@ -3,10 +3,6 @@
 At each batch size every decoder first decodes all prompts uncounted, once, or until CUDA graphs are there. Then come
 the rounds: in each, every decoder decodes the same prompts. The order rotates by one from round to round, so that a
 machine that gets slower or faster affects all decoders alike. Speed-ups are ratios within a round.
-
-The batch size is the number of rows that decode at once. A decoder whose rows can join and leave between passes gets
-all prompts, and the next one takes the place of a row that has ended. The others get batches that end with their
-longest row.
 """
 
 from __future__ import annotations

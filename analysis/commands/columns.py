@@ -1,4 +1,4 @@
-"""`python -m analysis columns`: the cost of a pass by its columns, on one model, for a lesson and for the report."""
+"""`python -m analysis columns`: the cost of a pass by its columns, on one model, for a lesson."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ from analysis.decoding.decoder_specs import (
 from analysis.runs import read_runs
 from analysis.stats.turns import FEWEST
 from analysis.sweeps.jobs import Job, check_fits, setting_of
-from analysis.sweeps.models import ModelKey, Models, describe_loaded, training_of
+from analysis.sweeps.models import ModelKey, Models, describe, training_of
 from analysis.sweeps.sweep import Sweep
 from analysis.sweeps.work import Work
 from mars.config import DecodingSettings
@@ -192,7 +192,7 @@ def _jobs(
         check_runnable([spec], checkpoint.name, checkpoint.kinds, draft=key.draft is not None)
         if key not in described:
             check_fits(checkpoint, questions, options.max_new_tokens)
-            described[key] = describe_loaded(key, checkpoint)
+            described[key] = describe(key.checkpoint, key.base)
     base = DecodingSettings(
         block_size=models.get(own).usual_block_size, threshold=None, max_new_tokens=options.max_new_tokens
     )
@@ -208,7 +208,7 @@ def _jobs(
             spec.decoder,
             spec.settings(base),
             questions,
-            draft=None if key.draft is None else describe_loaded(ModelKey(checkpoint=key.draft), checkpoint),
+            draft=None if key.draft is None else describe(key.draft),
             batch_size=batch_size,
             dtype=checkpoint.dtype,
             device=device.type,

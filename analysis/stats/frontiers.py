@@ -1,4 +1,4 @@
-"""Pareto frontier of settings: the standing of each within the intervals, and the speed at a given loss."""
+"""The frontier of settings: the speed at a given loss."""
 
 from __future__ import annotations
 

@@ -45,12 +45,6 @@ class Interval:
         return Interval(self.value * factor, low, high)
 
 
-def check_confidence(confidence: float) -> None:
-    """Raise ValueError unless the confidence is between 0 and 1."""
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence must be between 0 and 1, got {confidence}")
-
-
 def wilson_interval(successes: int, trials: int) -> tuple[float, float]:
     """95 % Wilson score interval of a proportion, as (lower, upper).
 

@@ -17,7 +17,7 @@ import pandas as pd
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from analysis.stats.intervals import CONFIDENCE, Interval, check_confidence, share
+from analysis.stats.intervals import CONFIDENCE, Interval, share
 from analysis.stats.resampling import UNDER, check_divisible, in_order, percentiles, problems_of, resampled_sums, sums
 
 POINTS = 100.0
@@ -54,7 +54,6 @@ class PairedDifference:
         Raises:
             ValueError: there are fewer pairs than changed, or none.
         """
-        check_confidence(confidence)
         n, gained, lost = self.n, self.gained, self.lost
         if n < 1 or min(gained, lost) < 0 or gained + lost > n:
             raise ValueError(f"n must be >= 1 and at least as many as changed, got {gained} + {lost} of {n}")
@@ -63,7 +62,6 @@ class PairedDifference:
 
     def loss_at_most(self, confidence: float = CONFIDENCE) -> float:
         """Upper end of the one-sided score interval of the loss, baseline − candidate, in points."""
-        check_confidence(confidence)
         return -_limit(self.gained, self.lost, self.n, norm.isf(1 - confidence))
 
     def loss_p_value(self, points: float) -> float:

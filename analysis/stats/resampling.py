@@ -16,7 +16,7 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 
-from analysis.stats.intervals import CONFIDENCE, Interval, check_confidence, share
+from analysis.stats.intervals import CONFIDENCE, Interval, share
 
 DRAWS = 2_000
 """Resamples: the ends of an interval from so many are off by about 3 % of its half-width."""
@@ -69,12 +69,7 @@ def _stratum(size: int, index: int) -> np.ndarray:
 
 
 def percentiles(value: float, drawn: np.ndarray, confidence: float = CONFIDENCE) -> Interval:
-    """A value with the percentile interval of its resamples.
-
-    Raises:
-        ValueError: the confidence is not between 0 and 1.
-    """
-    check_confidence(confidence)
+    """A value with the percentile interval of its resamples."""
     tail = 50 * (1 - confidence)
     low, high = np.percentile(drawn, [tail, 100 - tail])
     return Interval(float(value), float(low), float(high))

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import t
 
-from analysis.stats.intervals import CONFIDENCE, Interval, check_confidence
+from analysis.stats.intervals import CONFIDENCE, Interval
 from analysis.stats.pairs import speed_up
 
 FEWEST = 4
@@ -27,7 +27,6 @@ def over_turns(candidate: pd.DataFrame, baseline: pd.DataFrame, confidence: floa
 
     None where the rows do not say in which turn they were decoded, the turns differ, or there are too few.
     """
-    check_confidence(confidence)
     if not all(COLUMN in rows for rows in (candidate, baseline)):
         return None
     ours, theirs = (rows.groupby(COLUMN)[["tokens", "seconds"]].sum() for rows in (candidate, baseline))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import hashlib
 import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
@@ -17,7 +16,6 @@ from mars.checkpoint.checkpoint import Checkpoint, CheckpointError, load_pair, m
 from mars.checkpoint.sources import locate, weights_digest
 from mars.checkpoint.weights import read_config
 from mars.decoders import STAGES
-from mars.engine import ModelEngine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,29 +80,6 @@ def describe(source: str, base: str | None = None) -> dict[str, Any]:
         "sft_loss": record.get("sft_loss") if trained else None,
         "examples": record.get("measured", {}).get("examples"),
         **({"base": weights_digest(of_base)} if of_base else {}),
-    }
-
-
-def describe_loaded(key: ModelKey, checkpoint: Checkpoint) -> dict[str, Any]:
-    """The same of a model that is loaded; one whose source is no plain folder is described by its weights."""
-    try:
-        return describe(key.checkpoint, key.base)
-    except CheckpointError:
-        if not isinstance(checkpoint.engine, ModelEngine):
-            raise
-    record, state = checkpoint.record, checkpoint.engine.model.state_dict()
-    digest = hashlib.sha256(repr(sorted(record.items())).encode())
-    for name in sorted(state):
-        digest.update(name.encode() + state[name].detach().float().cpu().contiguous().numpy().tobytes())
-    stage = record.get("stage")
-    return {
-        "name": checkpoint.name,
-        "fingerprint": digest.hexdigest()[:16],
-        "parameters": sum(part.numel() for part in checkpoint.engine.model.parameters()),
-        "stage": stage if stage in STAGES else "mars" if checkpoint.supports_masks else None,
-        "block_size": checkpoint.block_size,
-        "sft_loss": None,
-        "examples": None,
     }
 
 

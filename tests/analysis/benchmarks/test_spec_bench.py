@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -14,8 +13,6 @@ from analysis.__main__ import main
 from analysis.benchmarks.spec_bench import Question, figures
 from analysis.figures.points import measure
 from analysis.runs import read_runs
-from analysis.sweeps.models import ModelKey, describe_loaded
-from mars.checkpoint import Checkpoint
 
 
 def rows(*found: tuple[int, int, int, float, str]) -> pd.DataFrame:
@@ -107,15 +104,3 @@ def test_bad_input_is_one_sentence(
     assert output.err.splitlines()[-1].startswith("analysis spec-bench: ")
     assert sentence in output.err.splitlines()[-1]
     assert output.out == ""
-
-
-def test_a_source_without_folder_is_described_by_weights(tiny: Checkpoint, tiny_folder: Path) -> None:
-    by_files, by_weights = (
-        describe_loaded(ModelKey(checkpoint=source), tiny) for source in (str(tiny_folder), "smollm2-135m+adapter")
-    )
-    assert {key: by_weights[key] for key in ("name", "stage", "block_size")} == {
-        key: by_files[key] for key in ("name", "stage", "block_size")
-    }
-    other = describe_loaded(ModelKey(checkpoint="x+y"), replace(tiny, record={"stage": "adapter"}))
-    assert other["fingerprint"] != by_weights["fingerprint"]
-    assert other["stage"] == "mars"

@@ -10,7 +10,6 @@ from scipy.stats import bootstrap
 from analysis.stats.resampling import (
     accuracy,
     in_order,
-    ratio_of_sums,
     resampled_sums,
     tokens_per_forward,
     tokens_per_second,
@@ -92,5 +91,3 @@ def test_bad_input() -> None:
         accuracy(pd.concat([rows([1], [1]), rows([1], [1])]))
     with pytest.raises(ValueError, match="passes must be above 0"):
         tokens_per_forward(rows([3, 4], [0, 0]))
-    with pytest.raises(ValueError, match="confidence must be between 0 and 1, got 95"):
-        ratio_of_sums(rows([1], [1]), "tokens", "passes", 95)
