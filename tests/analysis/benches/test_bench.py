@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from analysis.benches.bench import BenchCase, Result, bench, result_of, rotated
+from analysis.benches.bench import BenchCase, Result, bench, result_of
 from analysis.benches.report import lossless_sentence, to_dict, to_text
 from analysis.decoding.timed import Timed
 from analysis.stats.intervals import Estimate
@@ -63,10 +63,6 @@ def test_order_rotates_and_warm_up_is_not_counted(uncounted: int) -> None:
     assert [(result.batch_size, result.label) for result in results] == [(size, x) for size in (2, 3) for x in "abc"]
     # The thousand seconds of the warm-up are nowhere.
     assert results[0].rounds == tuple((8, second) for second in (1.0, 2.0, 3.0, 4.0, 5.0))
-
-
-def test_rotated() -> None:
-    assert [rotated("abc", places) for places in range(4)] == [list("abc"), list("bca"), list("cab"), list("abc")]
 
 
 def test_figures_by_hand() -> None:

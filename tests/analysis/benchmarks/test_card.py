@@ -133,20 +133,6 @@ def test_sections_are_of_the_record_and_runs(fabricate: Any, runs: list[Any], mo
     assert "| AR, base | 4: 50.0 % [" in part
 
 
-def test_families_are_compared_with_the_baseline(fabricate: Any) -> None:
-    base = {**fabricate.model("sft", "sft"), "fingerprint": "b" * 16}
-    adapter = {**fabricate.model("adapter"), "fingerprint": "a" * 16}
-    runs = [
-        fabricate.run(base, tasks=tuple(TASKS)),
-        fabricate.run(adapter, "sliding_window", threshold=0.9, accuracy=0.85, gain=2.0, tasks=tuple(TASKS)),
-    ]
-    part = measured_part({}, fabricate.store(runs), "a" * 16, "b" * 16, QUESTIONS, PROMPTS, lambda: checked)
-    plain, ours = part.splitlines()[-2:]
-    assert plain.startswith("| AR, sft | 216: 90.0 % [")
-    assert ours.startswith("| τ = 0.9 | 204: 85.0 % [")
-    assert ours.split(" | ")[2].startswith("−5.0 [")
-
-
 def test_without_runs_nothing_is_checked() -> None:
     def never() -> Any:
         raise AssertionError

@@ -211,12 +211,6 @@ def test_the_command(
     assert again.count(f"{tmp_path / 'runs'} had ") == 3, "what the store has is not run again"
 
 
-def test_one_decoder_takes_the_threshold(words: Callable[..., list[str]], tmp_path: Path, checkers: Checkers) -> None:
-    assert main(words("--decoder", "sliding_window", "--threshold", "0.5", "--timed")) == 0
-    [entry] = read_runs(tmp_path / "runs").entries
-    assert (entry["decoder"], entry["settings"]["threshold"], entry["timed"]) == ("sliding_window", 0.5, True)
-
-
 @pytest.mark.parametrize(
     ("more", "sentence"),
     [

@@ -91,14 +91,6 @@ def test_rows_join_as_others_end(tiny_folder: Path, capsys: pytest.CaptureFixtur
     assert results["jacobi/k2"]["identical"] == results["generate"]["identical"] == 6
 
 
-def test_generate_can_be_left_out(tiny_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(words(tiny_folder, "--decoders", "sliding_window", "--no-generate", "--json")) == 0
-    *_, last = capsys.readouterr().out.splitlines()
-    found = json.loads(last)["results"]
-    assert [one["contestant"] for one in found] == ["autoregressive", "sliding_window@0.95"]
-    assert {one["speedup_over_generate"] for one in found} == {None}
-
-
 @pytest.mark.parametrize(
     ("more", "sentence"),
     [
@@ -120,15 +112,6 @@ def test_bad_input_is_one_sentence(
     assert sentence in last
     assert "Traceback" not in output.err
     assert output.out == ""
-
-
-def test_control_c(tiny_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    def interrupted(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(command, "bench", interrupted)
-    assert main(words(tiny_folder, "--decoders", "generate")) == 130
-    assert capsys.readouterr().out == ""
 
 
 def test_speculative_runs_on_the_pair(

@@ -135,11 +135,6 @@ def test_generate_has_no_records_but_steps(tiny_model: PreTrainedModel, monkeypa
     assert timed.row_passes == 5
 
 
-def test_a_device_without_queue_is_not_awaited() -> None:
-    assert Stopwatch.of(torch.device("cpu")).synchronize is None
-    assert Stopwatch.of(torch.device("cuda")).synchronize is torch.cuda.synchronize
-
-
 def test_layout_auto_is_chosen_pass_by_pass() -> None:
     settings = DecodingSettings(block_size=4, max_new_tokens=60)
     records = run(ScriptedModel([[5, 6, 7, 8] * 15] * 3), "self_speculative", settings, [[3, 4]] * 3, places=2)

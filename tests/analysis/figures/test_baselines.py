@@ -48,16 +48,6 @@ def test_the_baseline_is_sft_on_the_same_problems(of: Any, fabricate: Any) -> No
     assert of(table, "autoregressive", model__name="larger")["baseline"] == runs[1][0]["id"]
 
 
-def test_the_ar_baseline_could_write_as_long(of: Any, fabricate: Any) -> None:
-    """And of an untimed run of the same weights it says how many texts are alike."""
-    long, short = fabricate.run(max_new_tokens=256), fabricate.run(max_new_tokens=64)
-    runs = [long, short, fabricate.run(fabricate.model("mars-b8"), "sliding_window", max_new_tokens=64)]
-    table = figures.measure(fabricate.store(runs))
-    assert of(table, "sliding_window")["baseline"] == short[0]["id"]
-    assert of(table, "autoregressive", settings__max_new_tokens=64)["same_text"] == 1.0
-    assert pd.isna(of(table, "sliding_window")["same_text"]), "other weights"
-
-
 def test_the_baseline_is_that_of_the_claims(of: Any, fabricate: Any) -> None:
     """Not the compute-matched one, although it has most runs; and not a sampled run."""
     start, mars = fabricate.model("plain", "sft", None, None), fabricate.model("mars-b8")

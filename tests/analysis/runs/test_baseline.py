@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from analysis.runs.baseline import ArModels, of_one_size, writes_one_token
+from analysis.runs.baseline import ArModels, writes_one_token
 
 MODEL = {"parameters": 1000, "examples": 100}
 
@@ -62,11 +62,6 @@ def test_an_adapter_has_its_commands_ar_adapter(fabricate: Any) -> None:
     found = ArModels([{**fabricate.run(model)[0], "command": command} for model, command in runs])
     assert found.baseline_of(mars) == sft["fingerprint"]
     assert found.baseline_of(alone) == base["fingerprint"]
-
-
-@pytest.mark.parametrize(("other", "alike"), [(950, True), (1052, True), (949, False), (1053, False)])
-def test_size(other: int, alike: bool) -> None:
-    assert of_one_size(1000, other) is of_one_size(other, 1000) is alike
 
 
 @pytest.mark.parametrize(

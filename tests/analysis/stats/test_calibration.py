@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.stats.calibration import BINS, EDGES, FOLDS, WAYS, chances_of, expected_error, fit, reliability
+from analysis.stats.calibration import BINS, FOLDS, WAYS, chances_of, expected_error, fit, reliability
 from analysis.stats.intervals import wilson_interval
 
 
@@ -64,15 +64,3 @@ def test_bins_by_hand() -> None:
 def test_scores_must_be_shares() -> None:
     with pytest.raises(ValueError, match=r"score must be between 0 and 1, got 2\.5"):
         reliability(proposals([1, 1], [0.1, 2.5], [1, 0]))
-
-
-def test_a_probability_rounded_above_one_is_one() -> None:
-    assert reliability(proposals([1], [1.0000002], [1]))["high"].tolist() == [1.0]
-
-
-def test_nothing_kept() -> None:
-    assert reliability(FEW.iloc[:0]).empty
-
-
-def test_edges_hold_the_usual_thresholds() -> None:
-    assert {0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99} < set(EDGES)

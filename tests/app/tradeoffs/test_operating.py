@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from app.tradeoffs import drawing, operating, together
+from app.tradeoffs import drawing, together
 from app.tradeoffs.card import card
 from app.tradeoffs.operating import Finding, finding
 from app.tradeoffs.run_cache import RunCache
@@ -92,13 +92,6 @@ def test_without_judge_only_ars_text_is_lossless(run_cache: RunCache, run_of: Ru
         "These answers were not scored: as accurate as AR is only AR's own text, the fastest at batch size 1 is MARS, "
         "threshold at τ 0.95: about 140 tokens a second, 1.5× as fast as AR, on 400 problems of 2 families."
     )
-
-
-@pytest.mark.parametrize(
-    ("value", "words"), [(1638, "1,600"), (99.6, "100"), (31.4, "31"), (2.04, "2.0"), (0.53, "0.53"), (0, "0")]
-)
-def test_speeds_are_rounded_to_what_counts(value: float, words: str) -> None:
-    assert operating._rounded(value) == words
 
 
 SHIPPED = RunCache()

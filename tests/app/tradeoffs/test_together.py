@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from analysis import figures
-from analysis.figures.words import model_words
 from app.tradeoffs import drawing, together
 from app.tradeoffs.run_cache import RunCache
 from app.tradeoffs.view import PER_FORWARD, PER_SECOND, View
@@ -31,18 +30,6 @@ def test_a_set_has_one_machine_and_ar_run(against: str) -> None:
         if against == PER_SECOND:
             assert rows["group"].nunique() == 1
     assert len({each.name for each in found}) == len({each.label for each in found}) == len(found)
-
-
-@pytest.mark.parametrize("against", [PER_SECOND, PER_FORWARD])
-def test_a_sets_models_are_of_whole_rows(against: str) -> None:
-    table = SHIPPED.table()
-    several = 0
-    for each in together.sets(table, against):
-        rows = table[table["id"].isin(each.ids)]
-        words = {model_words(row) for row in rows.to_dict("records")}
-        assert set(together._models(rows)) == words
-        several += len(words) > 1
-    assert several
 
 
 def test_another_machine_or_model_is_another_set() -> None:
