@@ -31,6 +31,7 @@ export class TradeControls {
 
   show({ figure }, { axes, against, tasks, task, runs, batch }) {
     this.selects.figure.value = figure;
+    if (!this.title) this.selects.figure.selectedIndex = 0; // an old link's, that is gone
     this.fill("against", axes, against);
     this.fill("runs", runs.options, runs.value);
     this.fill("batch", batch.options.map((value) => ({ value, label: value })), batch.value);
