@@ -31,7 +31,6 @@ COSTS = {"slow": 80, "browser": 20}
 COMPILING = (
     "mars_kernels/test_*.py",
     "mars/engine/test_*.py",
-    "mars/adapters/test_*.py",
     "mars/decoding/test_decoding_model.py",
     "mars/checkpoint/test_shipped.py",
     "mars/serve/test_clients.py",

@@ -87,7 +87,7 @@ def test_files_with_slow_tests_are_not_the_last(tmp_path: Path) -> None:
 
 
 def test_files_that_compile_alike_share_a_process(tmp_path: Path) -> None:
-    for name in ("mars/engine/test_a.py", "app/test_page.py", "mars/adapters/test_b.py"):
+    for name in ("mars/engine/test_a.py", "app/test_page.py", "mars_kernels/test_b.py"):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("import time\n\ndef test_one():\n    time.sleep(0.2)\n\ndef test_two():\n    pass\n")
@@ -95,4 +95,4 @@ def test_files_that_compile_alike_share_a_process(tmp_path: Path) -> None:
     run = run_pytest(tmp_path, "", None, "-p", "xdist.plugin", "-n", "2", "--dist", "loadfile", "-v")
     assert run.returncode == 0, run.stdout + run.stderr
     workers = {name: worker for worker, name in re.findall(r"\[(gw\d)\].* PASSED ([\w/]+)\.py::test_two", run.stdout)}
-    assert workers["mars/engine/test_a"] == workers["mars/adapters/test_b"] != workers["app/test_page"]
+    assert workers["mars/engine/test_a"] == workers["mars_kernels/test_b"] != workers["app/test_page"]
