@@ -1,7 +1,7 @@
 // The page: what its components call by name as soon as they are there (app/browser/bundle.py).
 
 import { mountBoard } from "./compare/board.js";
-import { answerStart, mountLine, mountMarks, mountSettings, mountTabRequests } from "./compare/controls.js";
+import { answerStart, mountLine, mountMarks, mountSettings } from "./compare/controls.js";
 import { mountStage } from "./compare/stage.js";
 import { mountSweep } from "./compare/sweep.js";
 import { mountCourse } from "./learn/course.js";
@@ -18,7 +18,6 @@ window.lens = {
   line: mountLine,
   marks: mountMarks,
   settings: mountSettings,
-  tabRequests: mountTabRequests,
   stage: mountStage,
   sweep: mountSweep,
   board: mountBoard,

@@ -18,8 +18,7 @@ from app.compare.runner import Runner
 from app.models.pairs import Pair
 from app.runs.run import to_json
 from app.scheduling import FULL_SPEED, PACES, rate
-from app.tabs import cross_tab
-from app.tabs.lanes import LaneControls, LaneRow, build_count
+from app.tabs.lanes import LaneRow, build_count
 from app.tabs.parts import (
     HIDDEN,
     LATEST,
@@ -139,8 +138,6 @@ class Tab:
         self.pace.input(self._set_pace, self.pace, queue=False, **LATEST)
         for changed in self.row.connect(self.models):
             self._introduce_after(changed.then)
-        self._cross_tab = cross_tab.build(self.row.lanes[1], self.form.shown, pick)
-        self._introduce_after(self._cross_tab.then)
         self._introduce_after(self.count.input)
 
     def keep(self, kept: Component) -> None:
@@ -157,8 +154,6 @@ class Tab:
         choice, about = self.models.choice, dict(show_progress_on=self.models.choice, **LATEST)
         switched = choice.input(self._switch, choice, [*self.form.shown, *outputs], **about)
         self.settle(self.steer_after(switched))
-        asked = [choice, self.prompt, self.family, self.seed]
-        self.settle(self.steer_after(self._cross_tab.then(self._follow, asked, outputs, **about)))
         self._offer_general(outputs)
 
     def _offer_general(self, outputs: list[Component]) -> None:
@@ -182,28 +177,21 @@ class Tab:
 
     def _to_general(self) -> list[Any]:
         """Updates that switch to the pair for any question; the prompt stays."""
-        return self._settings(self.models.without_tasks() or self.pairs[0], self.row.lanes)
+        return self._settings(self.models.without_tasks() or self.pairs[0])
 
     def _switch(self, key: object) -> list[Any]:
         """Updates after a click on a pair: its first example, its lanes and its usual settings."""
         pair = self.models.pair(key)
         _, task, seed = problems.EXAMPLES[0]
         question = pick(task, seed) if pair.tasks else (prompts(pair)[0], task, seed, "")
-        return [*question, *self._settings(pair, self.row.lanes)]
+        return [*question, *self._settings(pair)]
 
-    def _follow(self, key: object, prompt: str, task: str, seed: float) -> list[Any]:
-        """Updates after another tab has set the second lane: if it asks for a problem, the pair that has problems."""
-        tasks = self.models.with_tasks()
-        if problems.asked(prompt, task, seed) is None or tasks is None or self.models.pair(key).tasks:
-            return [gr.skip()] * len(self._settings(self.pairs[0], self.row.lanes))
-        return self._settings(tasks, [lane for lane in self.row.lanes if lane is not self.row.lanes[1]])
-
-    def _settings(self, pair: Pair, lanes: Sequence[LaneControls]) -> list[Any]:
-        """Updates that set these to a pair: choice of models, visible parts, length limit, pace, τ, and `lanes`."""
+    def _settings(self, pair: Pair) -> list[Any]:
+        """Updates that set these to a pair: choice of models, visible parts, length limit, pace, τ, and all lanes."""
         start = slider_value(self.starts[pair.key])
         updates: list[Any] = [pair.key, *shown(pair), pair.max_new_tokens, pair.pace, start]
         for lane, preset in zip(self.row.lanes, PRESETS, strict=True):
-            updates += lane.preset_updates(preset, pair) if lane in lanes else [gr.skip()] * len(lane.components)
+            updates += lane.preset_updates(preset, pair)
         return updates
 
     def settle(self, event: Any) -> None:

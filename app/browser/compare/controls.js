@@ -1,4 +1,4 @@
-// The small parts of Compare: lines of text, marks under the slider, requests of other tabs.
+// The small parts of Compare: lines of text, marks under the slider.
 
 import { button, keep, kept } from "../shared/dom.js";
 
@@ -51,17 +51,6 @@ export function answerStart(prompt, start) {
   const kept = prompt === asked.prompt || start !== asked.start ? start : "";
   Object.assign(asked, { prompt, start: kept });
   return kept;
-}
-
-// Requests of other tabs to Compare (app/tabs/cross_tab.py). "lens:use" {choice: fields of a lane, task?, seed?} puts
-// these settings into the second lane; "lens:problem" {task, seed} picks this problem. Both open the tab.
-export function mountTabRequests({ submit }) {
-  const ask = (request) => {
-    submit(request);
-    document.getElementById("tab-compare-button")?.click();
-  };
-  document.addEventListener("lens:use", (event) => ask({ use: event.detail }));
-  document.addEventListener("lens:problem", (event) => ask({ problem: event.detail }));
 }
 
 // The button of the panel of settings, which the browser remembers open or closed; and Enter in the prompt, which runs it.

@@ -155,6 +155,15 @@ class Address {
   }
 }
 
+const SECOND = "b."; // what the names of the second lane's settings begin with
+
+// The settings of a lane, the fields of a `LaneChoice`, as an address names them.
+function inAddress({ follows = true, threshold = null, ...fields }) {
+  const mode = follows ? "slider" : threshold === null ? "one" : "own";
+  const said = Object.entries({ ...fields, mode, threshold }).filter(([, value]) => value !== null);
+  return Object.fromEntries(said.map(([name, value]) => [`${SECOND}${name}`, value]));
+}
+
 // The settings of Compare in the address. They belong to Python's components: Gradio tells their values here, and Python
 // checks what an address says before any of them is set.
 class SettingsInAddress {
@@ -167,6 +176,19 @@ class SettingsInAddress {
       ask();
     };
     this.place = address.join(FIRST_TAB, null, restore, { now: false });
+    document.addEventListener("lens:use", ({ detail: { choice, ...problem } }) => this.open({ ...inAddress(choice), ...problem }));
+    document.addEventListener("lens:problem", ({ detail }) => this.open(detail));
+  }
+
+  // What another tab asks for, as an address says it: {task, seed}, or settings of the second lane in place of its own.
+  open(asked) {
+    const gone = [...(asked.task ? ["task", "seed", "prompt", "models", "start"] : []), ...("b.mode" in asked ? [SECOND] : [])];
+    const left = ([name]) => !gone.some((each) => name.startsWith(each));
+    const before = Object.entries(this.address.views[FIRST_TAB] ?? {}).filter(left);
+    this.place.say({ ...Object.fromEntries(before), ...asked });
+    this.address.write();
+    this.address.restore(FIRST_TAB, this.address.views[FIRST_TAB]);
+    document.getElementById(`tab-${FIRST_TAB}-button`)?.click();
   }
 
   // A prompt that came with its problem is named by family and seed, and how many lanes there are follows the window:

@@ -8,7 +8,6 @@ import pytest
 
 from app.compare.lane_choice import OWN, PRESETS, LaneChoice
 from app.models.pairs import given as pair_of
-from app.tabs import cross_tab
 from app.tabs.lanes import LaneControls, LaneRow, build_count
 
 NAMES = ["ar", "mars", "other"]
@@ -123,40 +122,6 @@ def test_what_cannot_be_is_refused_by_name(lane: LaneControls, changes: dict[str
 def test_there_are_two_or_three_lanes(row: LaneRow, count: object) -> None:
     with pytest.raises(ValueError, match="The number of lanes must be from 2 to 3"):
         row.read(count, *(part.value for part in row.inputs[1:]))
-
-
-class TestCrossTab:
-    def answer(self, lane: LaneControls, wish: object) -> list[Any]:
-        return cross_tab.answer(wish, lane, 2, lambda task, seed: (task, seed))
-
-    def test_settings_go_into_the_lane_with_problem(self, lane: LaneControls) -> None:
-        choice = {"checkpoint": "other", "decoder": "self_speculative", "block_size": 4}
-        found = self.answer(lane, {"use": {"choice": choice, "task": "logic", "seed": 7}})
-        assert lane.read(*values(lane, found[:-2])) == LaneChoice(**choice)
-        assert found[-2:] == ["logic", 7]
-
-    def test_a_problem_leaves_the_lane_as_it_is(self, lane: LaneControls) -> None:
-        assert self.answer(lane, {"problem": {"task": "logic", "seed": 7}}) == [
-            *[gr.skip()] * len(lane.components),
-            "logic",
-            7,
-        ]
-
-    def test_a_checkpoint_that_is_not_offered_gives_way(
-        self, lane: LaneControls, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        told: list[str] = []
-        monkeypatch.setattr(gr, "Warning", told.append)
-        found = self.answer(lane, {"use": {"choice": {"checkpoint": "mars-b64"}}})
-        assert lane.read(*values(lane, found[:-2])).checkpoint == "mars"
-        assert told[0].startswith("There is no checkpoint 'mars-b64' here, so mars takes its place.")
-
-    @pytest.mark.parametrize(
-        "wish", [None, [], {"use": {}}, {"use": {"choice": 7}}, {"use": {"choice": {"checkpoint": "m", "x": 1}}}]
-    )
-    def test_what_makes_no_sense_is_refused(self, lane: LaneControls, wish: object) -> None:
-        with pytest.raises(ValueError):
-            self.answer(lane, wish)
 
 
 def test_only_calibrated_checkpoints_offer_the_score() -> None:
