@@ -55,7 +55,7 @@ def build(
             with gr.Tab("Learn", id="learn", elem_id="tab-learn"):
                 learn.build()
             with gr.Tab("About", id="about", elem_id="tab-about"):
-                about.build(page, runner.models.sources)
+                about.build(runner.models.sources)
         step.build_sharing(write_page)
         # Those that an address may name:
         masthead.props["tabs"] = [tab.id for tab in tabs.children if isinstance(tab, gr.Tab)]

@@ -1,7 +1,7 @@
 // The page: what its components call by name as soon as they are there (app/browser/bundle.py).
 
 import { mountBoard } from "./compare/board.js";
-import { answerStart, mountLine, mountMarks, mountSettings } from "./compare/controls.js";
+import { answerStart, mountLine, mountSettings } from "./compare/controls.js";
 import { mountStage } from "./compare/stage.js";
 import { mountSweep } from "./compare/sweep.js";
 import { mountCourse } from "./learn/course.js";
@@ -16,7 +16,6 @@ window.lens = {
   runs: mountRuns,
   sharing: mountSharing,
   line: mountLine,
-  marks: mountMarks,
   settings: mountSettings,
   stage: mountStage,
   sweep: mountSweep,

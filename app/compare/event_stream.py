@@ -68,13 +68,13 @@ class Schedule:
 
 
 def frames(steps: Iterable[Step], live: LiveRun, now: Callable[[], float] = time.monotonic) -> Iterator[str]:
-    """The lines of `steps` in order, gathered into pictures, without lines that a later one in the picture replaces."""
+    """The lines of `steps` in order, gathered into pictures."""
     schedule, next_frame = Schedule(now), now()
     waiting: list[Mapping[str, object]] = []
 
     def picture() -> str:
         nonlocal next_frame
-        text = stream.lines(stream.thinned(waiting))
+        text = stream.lines(waiting)
         waiting.clear()
         next_frame = now() + (FRAME_SECONDS if live.passes_per_second > 0.0 else HURRIED_FRAME_SECONDS)
         return text

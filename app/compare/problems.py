@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from random import SystemRandom
 
 from app.scheduling import whole
@@ -24,20 +23,6 @@ _GREAT_WALL = (
     "protect the northern borders of the empire. Most of what stands today dates from the Ming dynasty, between the "
     "14th and 17th centuries. It is more than 20,000 kilometres long, and millions of people visit it every year."
 )
-_RULES = {
-    "contains": "contains “{}”",
-    "avoids": "avoids “{}”",
-    "starts": "starts with “{}”",
-    "ends": "ends with “{}”",
-    "bullets": "bullet points: {}",
-    "sentences": "sentences: {}",
-    "upper": "all capitals",
-    "lower": "all lower case",
-    "quoted": "in double quotes",
-    "exact": "exactly “{}”",
-    "items": "different {}: {}",
-    "key": "JSON with {} = {}",
-}
 
 
 def family_choices() -> list[tuple[str, str]]:
@@ -93,26 +78,10 @@ def asked(prompt: str, task: str, seed: object) -> Problem | None:
 
 
 def known_answer(problem: Problem) -> str:
-    """The known answer, in one line."""
-    try:
-        wanted = json.loads(problem.answer)
-    except json.JSONDecodeError:
-        return problem.answer
-    if isinstance(wanted, dict) and "cases" in wanted:
-        return ", ".join(_call(wanted["function"], *case) for case in wanted["cases"][:3])
-    if isinstance(wanted, list):
-        return "; ".join(_rule(*rule) for rule in wanted)
-    return problem.answer
+    """The known answer in one line, where a single text is right."""
+    return problem.answer if problem.answer[:1] not in ("{", "[") else "many are right; a program checks each"
 
 
 def is_right(problem: Problem, text: str) -> bool:
     """Whether the generated text solves the problem; Python runs in the tasks' sandbox."""
     return TASKS[problem.task].check(problem, text)
-
-
-def _call(function: str, arguments: list[object], result: object) -> str:
-    return f"{function}({', '.join(map(repr, arguments))}) = {result!r}"
-
-
-def _rule(name: str, *arguments: object) -> str:
-    return _RULES.get(name, " ".join([name, *["{}"] * len(arguments)])).format(*arguments)

@@ -117,7 +117,7 @@ class Pass(StrictDict):
 
     Without a trace of the run there are no reasons; with one, `tree` marks a pass whose columns branch. `columns` is
     the number of positions that it forwarded, `masks` how many of them read masks, `seconds` its time, `at` the lane's
-    clock when it ended. `counts` is left out if a later message of the same picture has it.
+    clock when it ended.
     """
 
     kind: Literal["pass"]
@@ -135,7 +135,7 @@ class Pass(StrictDict):
     masks: int
     seconds: float
     at: float
-    counts: NotRequired[Counts]
+    counts: Counts
 
 
 class Counters(StrictDict):
@@ -349,21 +349,3 @@ def speed_up(ratios: Mapping[str, float | None], baseline: str) -> SpeedUp:
     """The speeds of lanes over the baseline's."""
     rounded = {key: ratio and round(ratio, 3) for key, ratio in ratios.items()}
     return {"kind": "speedup", "ratios": rounded, "baseline": baseline}
-
-
-def thinned(messages: Sequence[Mapping[str, object]]) -> list[Mapping[str, object]]:
-    """The messages of one picture without those that later ones replace: counters, agreements of a lane, speed-ups."""
-    kept: list[Mapping[str, object]] = []
-    replaced = set[tuple[object, object]]()
-    for message in reversed(messages):
-        kind = message["kind"]
-        what = "counts" if "counts" in message else kind, message.get("lane")
-        if kind == "open":
-            replaced.clear()
-        if what not in replaced:
-            kept.append(message)
-        elif kind == "pass":
-            kept.append({key: value for key, value in message.items() if key != "counts"})
-        if "counts" in message or kind in ("agreement", "speedup"):
-            replaced.add(what)
-    return kept[::-1]

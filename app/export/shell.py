@@ -143,8 +143,6 @@ async def _built() -> gr.Blocks:
 
 _KEPT = ("masthead", "runs", "sharing", "stage", "step", "tradeoffs", "course")
 """The components that need no server, by the names of `app/browser/page.js`."""
-_HEADING = "## This machine"
-"""Of About: which machine serves nobody."""
 
 
 def _name(source: str) -> str:
@@ -186,7 +184,7 @@ def _html(block: Any) -> str:
         return _tag("div", block.html_template, _of=block, data_drawn=name) if name in _KEPT else ""
     if isinstance(block, gr.Markdown):
         text = block.value or ""
-        if not text or text == _HEADING:
+        if not text:
             return ""
         prose = _PROSE.render(text).replace("<table>", '<table tabindex="0">')  # wide ones scroll, also by keys
         return _tag("div", prose, _of=block)

@@ -1,22 +1,15 @@
-"""About: checkpoints, findings, the meaning of the figures, this machine; the text is that of our own documents."""
+"""About: checkpoints, findings, the meaning of the figures; the text is that of our own documents."""
 
 from __future__ import annotations
 
-import platform
 import re
 from collections.abc import Mapping
-from importlib import metadata
 from pathlib import Path
 
 import gradio as gr
-from gradio.utils import is_zero_gpu_space
-
-from app.models import placement
-from app.tabs.parts import QUIET
 
 ROOT = Path(__file__).parents[2]
 LONGEST_CARD = 100_000
-PACKAGES = ("mars-lens", "torch", "transformers", "gradio", "plotly", "pandas")
 _HEADER = re.compile(r"\A---\n.*?\n---\n+", re.DOTALL)
 _IMAGE = re.compile(r"!\[([^\]]*)\]\([^)]*\)")
 _RELATIVE = re.compile(r"\[([^\]]+)\]\((?!https?://)[^)]*\)")
@@ -28,7 +21,7 @@ LEAD = (
 )
 
 
-def build(page: gr.Blocks, sources: Mapping[str, str]) -> None:
+def build(sources: Mapping[str, str]) -> None:
     """Lay out the tab inside the current Blocks; `sources` are the folders or Hub ids of the checkpoints by name."""
     with gr.Column(elem_classes="lens-about"):
         _prose(LEAD, "about-lead")
@@ -39,10 +32,7 @@ def build(page: gr.Blocks, sources: Mapping[str, str]) -> None:
                 _prose(card, f"about-card-{number}")
         _titled("Metrics", document("docs/metrics.md"), "about-metrics")
         _titled("Your own checkpoint", section("README.md", "Your own checkpoint"), "about-own")
-        _title("This machine")
-        this_machine = _prose("", "about-machine")
         _titled("How to cite", section("README.md", "How to cite"), "about-cite")
-    page.load(machine, outputs=this_machine, **QUIET)
 
 
 def _titled(title: str, text: str, name: str) -> None:
@@ -88,27 +78,3 @@ def readable(markdown: str) -> str:
     """Markdown for the page: without the first heading and pictures; links into the repository become plain text."""
     text = re.sub(r"\A# [^\n]*\n+", "", markdown)
     return _RELATIVE.sub(r"\1", _IMAGE.sub(r"\1", text)).strip()
-
-
-def machine() -> str:
-    """Versions and hardware as a Markdown table; it imports torch, so call it after the page has started."""
-    placement.read_libraries()
-    import torch
-
-    from mars.provenance import commit, hardware
-
-    rows = {
-        "hardware": hardware("cuda" if torch.cuda.is_available() and not is_zero_gpu_space() else "cpu"),
-        "threads": str(torch.get_num_threads()),
-        "Python": platform.python_version(),
-        **{name: version for name in PACKAGES if (version := _version(name))},
-        "commit": (commit() or "not a repository")[:12],
-    }
-    return "\n".join(["| | |", "| --- | --- |", *(f"| {name} | {value} |" for name, value in rows.items())])
-
-
-def _version(package: str) -> str | None:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, Literal
 
 import gradio as gr
@@ -37,7 +35,6 @@ from app.tabs.question import ModelsControl, QuestionForm, pick, prompts, shown
 from mars.checkpoint.calibration import Start, scores_in
 from mars.schema import between, checked
 
-SPECIALIST = "This small model knows six kinds of problem. For other questions choose {}."
 _SETTINGS = (
     '<button type="button" class="lens-settings-button" aria-controls="settings" aria-expanded="false">'
     "Settings</button>"
@@ -49,7 +46,6 @@ _NEXT_RUN = (
 """Shown while a run is on (app/browser/compare/stage.js)."""
 
 PACE = between(float, FULL_SPEED, max(PACES.values()))
-PUBLISHED = Path(__file__).parents[2] / "assets" / "published" / "threshold_sweep.csv"
 _THRESHOLD = between(float, LOWEST, ONE_TOKEN)
 _ENDS = '<div class="lens-ends"><span>◂ more per pass</span><span>one per pass ▸</span></div>'
 
@@ -154,30 +150,6 @@ class Tab:
         choice, about = self.models.choice, dict(show_progress_on=self.models.choice, **LATEST)
         switched = choice.input(self._switch, choice, [*self.form.shown, *outputs], **about)
         self.settle(self.steer_after(switched))
-        self._offer_general(outputs)
-
-    def _offer_general(self, outputs: list[Component]) -> None:
-        """For a pair made for known problems only: a note on any other prompt, and a button for the general pair."""
-        form, choice = self.form, self.models.choice
-        noted: list[Component] = [form.note, form.general]
-        inputs = [self.prompt, form.family, form.seed, choice]
-        quiet = dict(queue=False, **LATEST)
-        for changed in (self.prompt.change, choice.change):
-            changed(self._specialist, inputs, noted, **quiet)
-        switched = form.general.click(self._to_general, None, outputs, show_progress_on=choice, **QUIET)
-        self.settle(self.steer_after(switched))
-
-    def _specialist(self, prompt: str, task: str, seed: float, key: object) -> list[Any]:
-        general = self.models.without_tasks()
-        asked = bool(prompt.strip()) and problems.asked(prompt, task, seed) is None
-        if general is None or not asked or not self.models.pair(key).tasks:
-            return ["", gr.update(visible=HIDDEN)]
-        name = general.title.partition(":")[0]
-        return [SPECIALIST.format(name), gr.update(value=f"Switch to {name}", visible=True)]
-
-    def _to_general(self) -> list[Any]:
-        """Updates that switch to the pair for any question; the prompt stays."""
-        return self._settings(self.models.without_tasks() or self.pairs[0])
 
     def _switch(self, key: object) -> list[Any]:
         """Updates after a click on a pair: its first example, its lanes and its usual settings."""
@@ -302,15 +274,7 @@ def build_slider(start: Start) -> tuple[gr.HTML, gr.Slider]:
     gr.HTML(html_template=_ENDS, apply_default_css=False)
     label = "Live threshold τ: acts on the lanes that follow it"
     slider = gr.Slider(LOWEST, ONE_TOKEN, value=value, step=0.01, label=label, buttons=[], elem_id="threshold")
-    drawn("marks", '<div class="lens-marks" aria-hidden="true"></div>', marks=published(), lowest=LOWEST)
     return reading, slider
-
-
-def published() -> list[float]:
-    """The thresholds of the paper that the slider has, ascending; one token per pass is its end."""
-    with PUBLISHED.open(encoding="utf-8", newline="") as file:
-        found = {float(row["threshold"]) for row in csv.DictReader(file) if row["threshold"]}
-    return sorted(value for value in found if LOWEST <= value < ONE_TOKEN)
 
 
 def threshold_of(value: object) -> float | None:

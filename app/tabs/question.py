@@ -24,8 +24,8 @@ _STARTED = "(prompt, start) => lens.answerStart(prompt, start)"
 class QuestionForm:
     """The prompt and its examples, laid out in the current Blocks; `choose` lays out the chooser of problems elsewhere.
 
-    `shown` are the components whose values `pick` gives. `note` and `general` offer the model for any question,
-    `start` is the beginning of the answer, shown where there is one.
+    `shown` are the components whose values `pick` gives, `start` is the beginning of the answer, shown where there is
+    one.
     """
 
     def __init__(self, tasks: bool = True, questions: bool = False) -> None:
@@ -52,9 +52,6 @@ class QuestionForm:
                     (gr.Button(label, size="sm", min_width=10), task, seed) for label, task, seed in problems.EXAMPLES
                 ]
                 self._new = gr.Button("New problem", elem_id="new-problem", size="sm", min_width=10)
-            with gr.Row(elem_classes="lens-specialist"):
-                self.note = plain("specialist-note")
-                self.general = gr.Button("", size="sm", min_width=10, elem_id="ask-general", visible=HIDDEN)
         self._rows = [question_row, problem_row]
 
     @property
@@ -141,10 +138,6 @@ class ModelsControl:
     def pair(self, key: object) -> Pair:
         """The pair of this key, or the first."""
         return next((pair for pair in self.pairs if pair.key == key), self.pairs[0])
-
-    def without_tasks(self) -> Pair | None:
-        """The first pair that answers any question."""
-        return next((pair for pair in self.pairs if not pair.tasks), None)
 
     def with_tasks(self) -> Pair | None:
         """The first pair whose examples are problems with known answers."""

@@ -1,6 +1,6 @@
-// The small parts of Compare: lines of text, marks under the slider.
+// The small parts of Compare: lines of text, the slider, the panel of settings.
 
-import { button, keep, kept } from "../shared/dom.js";
+import { keep, kept } from "../shared/dom.js";
 
 // A line of text that Python sets.
 export function mountLine({ element, props, watch }) {
@@ -10,23 +10,6 @@ export function mountLine({ element, props, watch }) {
   };
   show();
   watch("value", show);
-}
-
-// The marks under the slider: a press takes it there. For the keyboard and screen readers there is the slider itself.
-export function mountMarks({ element, props }) {
-  const marks = element.querySelector(".lens-marks");
-  for (const value of props.marks) {
-    const mark = button("lens-mark", String(value).replace(/^0/, ""), () => {
-      const range = document.querySelector("#threshold input[type=range]");
-      range.value = value;
-      range.dispatchEvent(new Event("input", { bubbles: true }));
-    });
-    mark.tabIndex = -1;
-    mark.title = `τ = ${value}, as in the paper`;
-    mark.style.setProperty("--at", (value - props.lowest) / (1 - props.lowest));
-    marks.append(mark);
-  }
-  keepLast(document, "#threshold input");
 }
 
 const CALM = 300; // milliseconds
@@ -70,6 +53,7 @@ export function mountSettings({ element }) {
   });
   set(kept(SETTINGS_KEY) === "open");
   document.addEventListener("keydown", runOnEnter, { capture: true });
+  keepLast(document, "#threshold input");
 }
 
 // Gradio's own text box breaks the line at Enter and submits at Shift+Enter: the other way round than elsewhere.

@@ -44,27 +44,3 @@ def test_a_pass_carries_what_the_page_shows() -> None:
 def test_numbers_that_json_lacks_are_refused() -> None:
     with pytest.raises(ValueError):
         stream.line(stream.speed_up({"b": float("nan")}, "a"))
-
-
-def test_a_picture_has_the_last_counters_only() -> None:
-    def wrote(lane: str, tokens: int) -> stream.Message:
-        return {"kind": "pass", "lane": lane, "tokens": [tokens], "counts": {"tokens": tokens}}
-
-    messages = [
-        stream.Counters(kind="counts", lane="a", counts={"tokens": 0}),
-        wrote("a", 1),
-        stream.speed_up({"b": 1.0}, "a"),
-        wrote("b", 2),
-        wrote("a", 3),
-        stream.speed_up({"b": 2.0}, "a"),
-    ]
-    assert stream.thinned(messages) == [
-        {"kind": "pass", "lane": "a", "tokens": [1]},
-        wrote("b", 2),
-        wrote("a", 3),
-        stream.speed_up({"b": 2.0}, "a"),
-    ]
-    agreed = [stream.agreement(lane, "a", tokens) for lane, tokens in (("b", 1), ("c", 1), ("b", 2))]
-    assert stream.thinned(agreed) == agreed[1:]
-    # What opens a run afresh replaces nothing before it.
-    assert stream.thinned([wrote("a", 1), stream.opening("x", []), wrote("a", 1)])[0] == wrote("a", 1)

@@ -11,7 +11,6 @@ import pytest
 
 from app.models import placement
 from app.models.placement import Loader
-from app.tabs import about
 
 ROOT = Path(__file__).parents[3]
 
@@ -27,8 +26,6 @@ def test_early_comers_ask_for_the_libraries(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(placement, "read_libraries", read)
     with pytest.raises(AskedError):
         Loader("cpu")("any")
-    with pytest.raises(AskedError):
-        about.machine()
 
 
 @pytest.fixture(scope="module")

@@ -55,12 +55,6 @@ def test_the_definitions_name_every_counter_of_a_lane() -> None:
         assert f"| {term} |" in text
 
 
-def test_the_machine_is_described_as_a_table() -> None:
-    table = about.machine()
-    assert "| hardware |" in table
-    assert "| torch |" in table
-
-
 def test_the_claims_are_for_readers() -> None:
     text = about.document("docs/claims.md")
     assert "edit nothing here" not in text

@@ -1,11 +1,10 @@
-import csv
 import json
 from pathlib import Path
 
 import pytest
 
 from app.board.lane import Plan
-from app.tabs.compare import PUBLISHED, published, stop_words, threshold_of, threshold_words
+from app.tabs.compare import stop_words, threshold_of, threshold_words
 from app.tabs.parts import slider_value
 from mars.checkpoint.calibration import Scores, scores_in, scores_of
 from mars.schema import adapter
@@ -15,15 +14,6 @@ STOPS = [
     MEASURED | {"threshold": 0.99, "points": [0.25, -1.6, 1.1], "speed": [2.13, 1.96, 2.31]},
     MEASURED | {"threshold": 0.8, "points": [-1.7, -3.2, 0.2], "speed": None},
 ]
-
-
-def test_the_marks_are_the_thresholds_of_the_paper() -> None:
-    marks = published()
-    assert marks == sorted(set(marks))
-    assert 0.95 in marks
-    with PUBLISHED.open(encoding="utf-8") as file:
-        paper = {float(row["threshold"]) for row in csv.DictReader(file) if row["threshold"]}
-    assert paper - set(marks) == {1.0}
 
 
 def test_the_sliders_end_is_one_token() -> None:
