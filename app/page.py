@@ -46,7 +46,6 @@ def build(
             with gr.Tab("Compare", id="compare", elem_id="tab-compare"):
                 comparing = compare.Tab(runner, pairs, note)
                 comparing.connect()
-                comparing.offer()
                 board.Board(comparing)
             with gr.Tab("Step through", id="step", elem_id="tab-step"):
                 step.build()

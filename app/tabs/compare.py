@@ -10,7 +10,7 @@ from gradio.components import Component
 
 from app.compare import problems, sweep
 from app.compare.comparison import Question
-from app.compare.lane_choice import LANE_KEYS, PRESETS
+from app.compare.lane_choice import LANE_KEYS
 from app.compare.recorded import RECORDED
 from app.compare.runner import Runner
 from app.models.pairs import Pair
@@ -31,7 +31,7 @@ from app.tabs.parts import (
     refusing,
     slider_value,
 )
-from app.tabs.question import ModelsControl, QuestionForm, pick, prompts, shown
+from app.tabs.question import ModelsControl, QuestionForm
 from mars.checkpoint.calibration import Start, scores_in
 from mars.schema import between, checked
 
@@ -46,6 +46,7 @@ _NEXT_RUN = (
 """Shown while a run is on (app/browser/compare/stage.js)."""
 
 PACE = between(float, FULL_SPEED, max(PACES.values()))
+_CHOSEN = "(key) => { lens.address()?.settings.open({ models: key }); }"
 _THRESHOLD = between(float, LOWEST, ONE_TOKEN)
 _ENDS = '<div class="lens-ends"><span>◂ more per pass</span><span>one per pass ▸</span></div>'
 
@@ -119,7 +120,7 @@ class Tab:
         self.row = LaneRow(self.count, list(sources), first, calibrated)
 
     def connect(self) -> None:
-        """Connect every event but those of `keep` and `offer`; events that set the controls go through `settle`."""
+        """Connect every event but those of `keep`; a choice of models is an address, which sets all else."""
         self.form.connect()
         about = [self.prompt, self.form.start, self.family, self.seed]
         inputs = [*about, self.threshold, self.pace, self.limit, *self.row.inputs]
@@ -135,36 +136,12 @@ class Tab:
         for changed in self.row.connect(self.models):
             self._introduce_after(changed.then)
         self._introduce_after(self.count.input)
+        self.models.choice.input(None, self.models.choice, None, js=_CHOSEN, **QUIET)
 
     def keep(self, kept: Component) -> None:
         """Write each finished run to the component `kept`, as the page opens it."""
         for view in (self.stage, self.sweep):
             view.submit(self._ended, None, [self.run, self.stop, kept], queue=False, **QUIET)
-
-    def offer(self) -> None:
-        """Connect the choice of models with the whole tab."""
-        lanes = [part for lane in self.row.lanes for part in lane.components]
-        outputs = [self.models.choice, *self.form.sections, self.limit, self.pace, self.threshold, *lanes]
-        if len(self.pairs) == 1:
-            return
-        choice, about = self.models.choice, dict(show_progress_on=self.models.choice, **LATEST)
-        switched = choice.input(self._switch, choice, [*self.form.shown, *outputs], **about)
-        self.settle(self.steer_after(switched))
-
-    def _switch(self, key: object) -> list[Any]:
-        """Updates after a click on a pair: its first example, its lanes and its usual settings."""
-        pair = self.models.pair(key)
-        _, task, seed = problems.EXAMPLES[0]
-        question = pick(task, seed) if pair.tasks else (prompts(pair)[0], task, seed, "")
-        return [*question, *self._settings(pair)]
-
-    def _settings(self, pair: Pair) -> list[Any]:
-        """Updates that set these to a pair: choice of models, visible parts, length limit, pace, τ, and all lanes."""
-        start = slider_value(self.starts[pair.key])
-        updates: list[Any] = [pair.key, *shown(pair), pair.max_new_tokens, pair.pace, start]
-        for lane, preset in zip(self.row.lanes, PRESETS, strict=True):
-            updates += lane.preset_updates(preset, pair)
-        return updates
 
     def settle(self, event: Any) -> None:
         """After `event`, which sets the controls, show the lanes."""

@@ -2,6 +2,7 @@
 
 import { pageAddress } from "../shared/address.js";
 import { button, keep, keptValue, make, ours, put, status } from "../shared/dom.js";
+import { materialOf } from "./material.js";
 import { INVITATION, PAGES } from "./pages.js";
 
 const FINISHED = "mars-lens-learn";
@@ -99,7 +100,7 @@ class Course {
 
 export function mountCourse({ element, props, watch }) {
   const course = new Course(element.querySelector(".lens-learn"));
-  const begin = () => props.value && course.begin(JSON.parse(props.value));
+  const begin = () => props.value && course.begin(materialOf(JSON.parse(props.value)));
   begin();
   course.join(pageAddress());
   watch("value", begin);
