@@ -27,7 +27,6 @@ from mars.records import FinishReason, ForwardPass, Phase, Proposal, Reason, Row
 from mars.schema import checked
 
 Message = dict[str, Any]
-SLIDER = 0.95
 LANES = {
     "ar": ("AR", "autoregressive"),
     "masks": ("MARS", "sliding_window"),
@@ -74,7 +73,7 @@ def card(
     """How a lane introduces itself; `choice` are its settings, `texts` replace sentences that need a loaded model."""
     usual, decoder = LANES[family]
     chosen = LaneChoice(**{"checkpoint": f"small-{family}", "decoder": decoder, **choice})
-    message = LaneRequest(key=key, title=title or usual, choice=chosen, problem=problem).card(SLIDER)
+    message = LaneRequest(key=key, title=title or usual, choice=chosen, problem=problem).card()
     if unknown := set(texts or {}) - {"note", "inactive"}:
         raise ValueError(f"texts must be among note and inactive, got {unknown}")
     return {**message, **(texts or {})}

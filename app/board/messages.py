@@ -85,8 +85,7 @@ class Score(StrictDict):
     """The row of a lane, over the problems that it has finished; a value that is not known yet is None.
 
     `interval` is Wilson's, 95 %. `speedup` covers the problems that the baseline has finished too; a model of another
-    size has none. `threshold` is that of the latest pass, `inactive` says why the lane writes one token per pass at it,
-    `turned` says that it has changed.
+    size has none. `threshold` is that of the latest pass, `turned` says that it has changed.
     """
 
     kind: Literal["score"]
@@ -101,7 +100,6 @@ class Score(StrictDict):
     pairs: Pairs | None
     threshold: float | None
     turned: bool
-    inactive: str | None
 
 
 Message = Annotated[
@@ -171,7 +169,6 @@ def standing(lane: BoardLane, baseline: BoardLane) -> Score:
         "pairs": pairs(lane, baseline) if other else None,
         "threshold": lane.threshold,
         "turned": lane.turned,
-        "inactive": request.inactive(lane.threshold),
     }
 
 

@@ -34,7 +34,7 @@ def start(runner: Runner, session: str, plan: Plan, choices: Sequence[LaneChoice
 
 def _steps(runner: Runner, identity: str, live: LiveRun, plan: Plan, choices: Sequence[LaneChoice]) -> Iterator[Step]:
     problems, date = plan.problems, datetime.now(UTC).isoformat(timespec="seconds")
-    cards = [request.card(live.slider.threshold) for request in lane_request.requested(choices)]
+    cards = [request.card() for request in lane_request.requested(choices)]
     yield Step((messages.opening(identity, date, plan, problems, cards),))
     if not (yield from runner.prepared(choices, live)):
         return

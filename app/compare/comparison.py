@@ -59,22 +59,11 @@ class Question:
 
 @dataclass(slots=True)
 class Entry:
-    """A lane that takes part; `records` are computed one by one. `inactive` is the sentence that the page shows."""
+    """A lane that takes part; `records` are computed one by one."""
 
     request: LaneRequest
     lane: Lane
     records: Iterator[ForwardPass]
-    inactive: str | None = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.inactive = self.request.inactive(self.lane.settings.threshold)
-
-    def changed(self, threshold: float | None) -> Iterator[stream.Message]:
-        """The message to send if this threshold changes whether, or why, the lane writes one token per pass."""
-        sentence = self.request.inactive(threshold)
-        if sentence != self.inactive:
-            self.inactive = sentence
-            yield stream.Inactive(kind="inactive", lane=self.lane.key, sentence=sentence)
 
 
 def enter(request: LaneRequest, question: Question, live: LiveRun, queue: AdmissionQueue, number: int = 0) -> Entry:
@@ -143,8 +132,6 @@ def _pass_step(entry: Entry, event: LanePass, lanes: Sequence[Lane], differences
     lane, record = entry.lane, event.record
     message, pieces = lane.add(record)
     messages: list[stream.Message] = [message]
-    if pieces:
-        messages += entry.changed(record.rows[0].threshold)
     baseline = baseline_of(lanes)
     messages += _parted(differences.add(lane.key, pieces), baseline)
     messages += _agreements(lane, lanes, baseline, differences)

@@ -63,14 +63,9 @@ class LaneRequest:
         control = live.control(settings.threshold, settings.score, follows=self.choice.steered)
         return self.checkpoint, settings, control
 
-    def inactive(self, threshold: float | None) -> str | None:
-        """Why it writes one token per pass at the threshold in force, although it could write more."""
-        if self.checkpoint is None or self.problem:
-            return None
-        return why_one_token(self.choice, self.checkpoint, threshold)
-
-    def card(self, slider: float | None, earlier: Sequence[Turn] = (), answer_prefix: str = "") -> stream.Card:
-        """Its card at this value of the slider, after `earlier` turns; its answer goes on from `answer_prefix`."""
+    def card(self, earlier: Sequence[Turn] = (), answer_prefix: str = "") -> stream.Card:
+        """Its card after `earlier` turns; its answer goes on from `answer_prefix`."""
+        loaded = None if self.problem else self.checkpoint
         return stream.lane(
             self.key,
             self.title,
@@ -78,7 +73,7 @@ class LaneRequest:
             family=self.choice.family,
             note=self._note(),
             problem=self.problem,
-            inactive=self.inactive(self.settings(slider, 1, 0).threshold),
+            inactive=why_one_token(self.choice, loaded) if loaded else None,
             earlier=earlier,
             answer_prefix=answer_prefix,
         )
@@ -188,24 +183,19 @@ def _refusal(choice: LaneChoice, checkpoint: Checkpoint) -> str | None:
     return None
 
 
-def why_one_token(choice: LaneChoice, checkpoint: Checkpoint, threshold: float | None) -> str | None:
-    """Why a lane of the family `masks` writes one token per pass at this threshold; None if it writes more.
-
-    `threshold` is the one in force, None for one-token mode. For other families the answer is None.
-    """
+def why_one_token(choice: LaneChoice, checkpoint: Checkpoint) -> str | None:
+    """Why the settings of a lane of the family `masks` leave it one token per pass; None if they do not."""
     if choice.family != "masks":
         return None
-    settings = to_settings(choice, threshold=threshold, block_size=checkpoint.block_size, max_new_tokens=1)
+    settings = to_settings(choice, threshold=None, block_size=checkpoint.block_size, max_new_tokens=1)
     if settings.block_size + settings.extra_proposal < 2:
         return "The block size is 1, which leaves no mask to read: each pass writes one token."
-    if checkpoint.kinds == {"causal"}:
-        return f"{checkpoint.name} was not trained to fill masks, so hardly anything but the first proposal is right."
-    if threshold is None and choice.steered:
-        return "The slider stands at one token per pass: move it to the left to let this lane write several."
-    if threshold is None:
+    if choice.follows:
+        return None
+    if choice.threshold is None:
         return "Its threshold is set to one token per pass: choose the slider or a τ of its own in the settings."
-    if threshold == (0.0 if choice.score == "entropy" else 1.0):
-        return f"At τ = {threshold:g} almost nothing is accepted, so each pass writes one token."
+    if choice.threshold == (0.0 if choice.score == "entropy" else 1.0):
+        return f"At τ = {choice.threshold:g} almost nothing is accepted, so each pass writes one token."
     return None
 
 

@@ -22,7 +22,6 @@ from app.models.manager import ModelError, Models
 from app.models.sentences import error_sentence, failure
 from app.runs.run import Run
 from app.scheduling import USUAL_LIMITS, AdmissionQueue, Limits, LiveRun, Sessions
-from mars.config import DEFAULT_THRESHOLD
 
 POLL_SECONDS = 0.25
 RESULT_SECONDS = 10.0
@@ -50,8 +49,8 @@ class Runner:
         self.limits = limits
         self.event_streams = EventStreams()
 
-    def introduce(self, lanes: Sequence[LaneChoice], threshold: float | None = DEFAULT_THRESHOLD) -> str:
-        """The idle stage, with the slider at `threshold`, while the chosen checkpoints load; ModelError if one is not.
+    def introduce(self, lanes: Sequence[LaneChoice]) -> str:
+        """The idle stage while the chosen checkpoints load; ModelError if there is no such checkpoint.
 
         What a checkpoint has to say about its lane is there if it is loaded; else it comes with a run.
         """
@@ -62,7 +61,7 @@ class Runner:
                     self.models.request(name)
                 if all(self.models.wait(name, POLL_SECONDS) for name in names):
                     requests = lane_request.with_checkpoints(lanes, self.models, stack)
-            cards = [request.card(threshold) for request in requests]
+            cards = [request.card() for request in requests]
         problem = cannot_write(cards)
         state = stream.state("failed", problem) if problem else stream.state("idle", READY)
         return stream.lines((stream.opening(uuid4().hex, cards), state))
@@ -115,7 +114,7 @@ class Runner:
         self, identity: str, live: LiveRun, question: Question, lanes: Sequence[LaneChoice], ran: list[Lane]
     ) -> Iterator[Step]:
         requests = lane_request.requested(lanes)
-        cards = [_card(request, question, live) for request in requests]
+        cards = [_card(request, question) for request in requests]
         yield Step((stream.opening(identity, cards),))
         if not (yield from self.prepared(lanes, live)):
             return
@@ -142,7 +141,7 @@ class Runner:
                     taken[name] += 1
             except ValueError as error:
                 problem = error_sentence(error)
-            cards.append(_card(replace(request, problem=problem), question, live))
+            cards.append(_card(replace(request, problem=problem), question))
         return entries, cards
 
     def ready(self, names: Iterable[str], live: LiveRun) -> Iterator[stream.Status | None]:
@@ -173,8 +172,8 @@ class Runner:
         return not live.stopped
 
 
-def _card(request: LaneRequest, question: Question, live: LiveRun) -> stream.Card:
-    return request.card(live.slider.threshold, question.earlier.get(request.key, ()), question.answer_prefix)
+def _card(request: LaneRequest, question: Question) -> stream.Card:
+    return request.card(question.earlier.get(request.key, ()), question.answer_prefix)
 
 
 def explained(steps: Iterator[Step]) -> Iterator[Step]:

@@ -42,7 +42,7 @@ class Card(StrictDict):
     """The card of a lane: its name, settings and notes.
 
     `settings` are the fields of its `LaneChoice`; `hint` is shown until text comes, `problem` says why it cannot write,
-    `inactive` why it writes one token per pass although it could write more. `earlier` has the questions before this
+    `inactive` why its settings leave it one token per pass. `earlier` has the questions before this
     run and the lane's own answers, in a conversation that goes on; the lane goes on from `answer_prefix`.
     """
 
@@ -94,14 +94,6 @@ class Refusal(StrictDict):
     kind: Literal["refusal"]
     id: str
     sentence: str
-
-
-class Inactive(StrictDict):
-    """The reason why a lane writes one token per pass from now on; None: it writes more again."""
-
-    kind: Literal["inactive"]
-    lane: str
-    sentence: str | None
 
 
 class Status(StrictDict):
@@ -200,19 +192,7 @@ class SpeedUp(StrictDict):
 
 
 Message = Annotated[
-    Follow
-    | Opening
-    | Refusal
-    | Inactive
-    | Status
-    | Pass
-    | Counters
-    | End
-    | Difference
-    | Agreement
-    | Same
-    | Correctness
-    | SpeedUp,
+    Follow | Opening | Refusal | Status | Pass | Counters | End | Difference | Agreement | Same | Correctness | SpeedUp,
     Field(discriminator="kind"),
 ]
 """Whatever a run of Compare tells its page."""

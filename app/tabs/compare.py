@@ -148,14 +148,14 @@ class Tab:
         self._introduce_after(event.then)
 
     def _introduce_after(self, listen: Callable[..., Any]) -> None:
-        listen(self._introduce, [self.threshold, *self.row.inputs], self.stage, **LATEST)
+        listen(self._introduce, self.row.inputs, self.stage, **LATEST)
 
-    def _introduce(self, request: gr.Request, slider: float, *lanes: Any) -> Any:
+    def _introduce(self, request: gr.Request, *lanes: Any) -> Any:
         """The idle stage with these lanes; nothing while a run is on."""
         if self.runner.sessions.running(str(request.session_hash)):
             return gr.skip()
         try:
-            return self.runner.introduce(self.row.read(*lanes), threshold_of(slider))
+            return self.runner.introduce(self.row.read(*lanes))
         except ValueError as error:
             return refusal(error)
 

@@ -42,7 +42,7 @@ def test_the_page_offers_it_with_its_settings(choice: LaneChoice) -> None:
     always = {"preset", "checkpoint", "decoder", "mode", "temperature"}
     assert seen == always | {"score", "block_size", "extra_proposal"}
     [request] = requested([choice])
-    assert (request.title, request.card(0.9)["family"]) == ("MARS joint", "masks")
+    assert (request.title, request.card()["family"]) == ("MARS joint", "masks")
 
 
 def test_the_page_says_why_it_cannot_write(choice: LaneChoice, make_checkpoint: Callable[..., Any]) -> None:

@@ -66,7 +66,7 @@ function laneName(lane, score) {
   const about = [lane.checkpoint, lane.note].filter(Boolean).join(" · ");
   const name = put(make("th", "", "", { scope: "row" }), make("b", "board-title", lane.title), make("span", "lens-note", about));
   if (score.n !== undefined && lane.family === "masks") name.append(make("span", "lens-note board-tau", thresholdName(score.threshold)));
-  if (score.inactive) name.append(make("span", "lens-note", score.inactive));
+  if (lane.inactive) name.append(make("span", "lens-note", lane.inactive));
   if (score.turned) name.append(make("span", "board-turned", "τ changed while it ran"));
   return name;
 }

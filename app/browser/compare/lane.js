@@ -36,7 +36,7 @@ export class LaneView {
     about.title = about.textContent;
     const foot = put(make("div", "lens-stack lens-lane-foot"), this.reason, this.note, this.counters.root, about);
     put(this.root, this.top(), ...this.conversation(), this.text, foot);
-    this.inactive({ sentence: lane.inactive });
+    this.reason.textContent = lane.inactive ?? "";
     this.sum(NOTHING);
   }
 
@@ -201,10 +201,6 @@ export class LaneView {
     this.agreement.replaceChildren(sentence, ...(more ? [make("span", "lens-roomy", more)] : []));
     this.agreement.dataset.tokens = tokens;
     this.agreement.title = tokens ? plural(tokens, "token") : "";
-  }
-
-  inactive({ sentence }) {
-    this.reason.textContent = sentence ?? "";
   }
 
   // Show the text that the lane had written when its clock stood at `at`. The rest keeps its place, so nothing moves.

@@ -138,18 +138,6 @@ def test_a_moved_threshold_acts_on_later_passes(begin: Begin, live: LiveRun) -> 
     assert set(own) == {0.7}
 
 
-def test_a_lane_says_when_one_token_remains(begin: Begin, live: LiveRun) -> None:
-    told = list[dict[str, Any]]()
-    for step in compare(begin(), question(), live, AdmissionQueue()):
-        told += step.messages
-        passes = sum(message["kind"] == "pass" and message["lane"] == "b" for message in told)
-        live.slider.threshold = None if passes in (2, 3) else 0.9
-    found = [message for message in told if message["kind"] == "inactive"]
-    assert [message["lane"] for message in found] == ["b", "b"]
-    assert found[0]["sentence"].startswith("The slider stands at one token per pass")
-    assert found[1]["sentence"] is None
-
-
 def passes(number: int) -> str:
     return "1 pass" if number == 1 else f"{number} passes"
 

@@ -70,7 +70,7 @@ def test_its_records_come_from_the_endpoint(there: Any, here: Checkpoint) -> Non
 
 def test_a_remote_lane_says_what_it_cannot(there: Any) -> None:
     [request] = requested([LaneChoice(checkpoint="there")])
-    assert "engine.test:8000" in str(replace(request, checkpoint=there).card(None))
+    assert "engine.test:8000" in str(replace(request, checkpoint=there).card())
     assert why_not(LaneChoice(checkpoint="there"), there) is None
     refused = why_not(LaneChoice(checkpoint="there", layout="tree", decoder="self_speculative"), there)
     assert refused is not None
