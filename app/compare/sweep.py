@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -23,7 +22,6 @@ from app.compare.runner import Runner
 from app.compare.starting import is_shared
 from app.scheduling import FEWEST_TOKENS, LiveRun
 from mars.decoders import BASELINE
-from mars.metrics import COUNTED
 from mars.schema import StrictDict
 
 THRESHOLDS = (0.9, 0.8, 0.7, 0.6, 0.5)
@@ -41,15 +39,14 @@ class SweepOpening(StrictDict):
 class Swept(StrictDict):
     """A finished text. `threshold` is None for AR.
 
-    `milliseconds` is the mean time of a pass that writes; `speed` is AR's time over its own, None for AR and for a
-    model of another size; `differing` counts the tokens in which the text differs from AR's.
+    `speed` is AR's time over its own, None for AR and for a model of another size; `differing` counts the tokens in
+    which the text differs from AR's.
     """
 
     kind: Literal["swept"]
     threshold: float | None
     tokens: int
     tokensPerForward: float
-    milliseconds: float
     seconds: float
     speed: float | None
     differing: int
@@ -93,7 +90,8 @@ def _steps(runner: Runner, _: str, live: LiveRun, question: Question, choices: S
                 break
             lanes.append(lane)
             yield Step((row(lane, lanes[0]),))
-    yield Step((_closing([row(lane, lanes[0]) for lane in lanes], live, any(lane.shared for lane in lanes)),))
+    shared = _SHARED if any(lane.shared for lane in lanes) else ""
+    yield Step((stream.state("stopped", live.reason) if live.stopped else stream.state("done", f"Done.{shared}"),))
 
 
 def _at(request: LaneRequest, threshold: float) -> LaneRequest:
@@ -113,13 +111,11 @@ def row(lane: Lane, baseline: Lane) -> Swept:
     """The figures of a finished lane beside those of AR."""
     tally, other = lane.tally, baseline is not lane
     same = comparable(lane.checkpoint, baseline.checkpoint)
-    written = itertools.dropwhile(lambda record: record.phase not in COUNTED, lane.records)  # behind the prompt's
     return {
         "kind": "swept",
         "threshold": lane.settings.threshold if other else None,
         "tokens": tally.tokens,
         "tokensPerForward": round(tally.tokens_per_forward, 4),
-        "milliseconds": round(1000 * sum(record.seconds for record in written) / tally.passes, 3),
         "seconds": round(tally.seconds, 5),
         "speed": round(baseline.tally.seconds / tally.seconds, 4) if other and same else None,
         "differing": differing(lane.written, baseline.written),
@@ -130,19 +126,3 @@ def differing(written: Sequence[str], others: Sequence[str]) -> int:
     """The tokens that have no equal in the other text, in the order of both; a replaced token counts once."""
     blocks = SequenceMatcher(None, written, others, autojunk=False).get_matching_blocks()
     return max(len(written), len(others)) - sum(block.size for block in blocks)
-
-
-def _closing(rows: Sequence[Swept], live: LiveRun, shared: bool) -> stream.Status:
-    if live.stopped:
-        return stream.state("stopped", live.reason)
-    best = max((row for row in rows[1:] if row["speed"]), key=lambda row: row["speed"] or 0.0, default=None)
-    if best is None:
-        told = "These models differ in size, so their times are not compared."
-    elif (best["speed"] or 0.0) <= 1.0:
-        told = "No τ was faster than AR."
-    else:
-        told = (
-            f"τ = {best['threshold']} was fastest, with {best['speed']:.2f}× the speed of AR; "
-            f"{best['differing']} of its {best['tokens']} tokens differ from AR's text."
-        )
-    return stream.state("done", f"Done. {told}{_SHARED if shared else ''}")

@@ -7,7 +7,6 @@ import { decimals } from "../shared/tokens.js";
 // label, explanation, value of a row
 const COLUMNS = [
   ["tokens / pass", "Tokens ÷ passes that write.", ({ tokensPerForward }) => decimals(tokensPerForward, 2)],
-  ["ms / pass", "Mean model time of a pass that writes.", ({ milliseconds }) => decimals(milliseconds, 1)],
   ["seconds", "Model time of the whole answer, the prompt included.", ({ seconds }) => decimals(seconds, 2)],
   ["speed of AR", "The seconds of AR ÷ its seconds: above 1 it is faster.", ({ speed }) => (speed === null ? "–" : `${decimals(speed, 2)}×`)],
   ["tokens that differ", "Tokens in which the text differs from AR's, and the length of the text.", differs],

@@ -47,11 +47,8 @@ def test_a_row_for_ar_and_each_threshold(make_runner: MakeRunner) -> None:
     assert len(set(passes)) > 1
     for row in others:
         assert row["speed"] == pytest.approx(baseline["seconds"] / row["seconds"], rel=1e-3)
-        assert row["milliseconds"] == pytest.approx(4.0)  # as scripted
         assert row["differing"] == 2  # the replies differ in two numbers
-    best = max(others, key=lambda row: row["speed"])
-    assert messages[-1]["state"] == "done"
-    assert f"τ = {best['threshold']} was fastest, with {best['speed']:.2f}× the speed of AR" in messages[-1]["sentence"]
+    assert (messages[-1]["state"], messages[-1]["sentence"]) == ("done", "Done.")
     assert not runner.sessions.running("me")
 
 
