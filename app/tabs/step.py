@@ -12,7 +12,7 @@ from typing import Any
 
 import gradio as gr
 
-from app.runs.run import MAX_BYTES, Run, RunFileError, read, to_json
+from app.runs.run import MAX_BYTES, Run, read, to_json
 from app.runs.stored import shipped
 from app.tabs.parts import QUIET, drawn
 from mars.schema import as_json
@@ -44,10 +44,11 @@ def offers(runs: Mapping[str, Run]) -> list[dict[str, str]]:
     ]
 
 
-def answer(question: object) -> dict[str, Any]:
+def answer(question: object, write_page: WritePage | None = None) -> dict[str, Any]:
     """The answer to {"ask": …, "text": …, "ticket": …}: never an exception.
 
-    `ask` is "read" (check this file) or "shipped" (the run of this name).
+    `ask` is "read" (check this file), "shipped" (the run of this name), or "page" (write one of this file, which opens
+    at the pass of a `number` of a `lane`).
     """
     found = question if isinstance(question, dict) else {}
     ask, text, ticket = found.get("ask"), found.get("text"), found.get("ticket")
@@ -55,11 +56,13 @@ def answer(question: object) -> dict[str, Any]:
         "read": lambda text: _run(read(text)),
         "shipped": lambda name: _run(shipped().get(name)),
     }
+    if write_page is not None:
+        asks["page"] = lambda text: {"page": write_page(read(text), found.get("lane"), found.get("number"))}
     reply: dict[str, Any] = {"problem": "The page asked for something that does not exist. Reload it."}
     if isinstance(ask, str) and isinstance(text, str) and ask in asks:
         try:
             reply = asks[ask](text)
-        except RunFileError as error:
+        except ValueError as error:
             reply = {"problem": str(error)}
     return {"ticket": ticket if isinstance(ticket, int) else None, **reply}
 
@@ -79,18 +82,6 @@ def build_sharing(write_page: WritePage | None = None) -> None:
         return thread.submit(write_page, run, lane, number).result()
 
     def share(event: gr.EventData) -> str:
-        return as_json(written(event._data, write))
+        return as_json(answer(event._data, write))
 
     asker.submit(share, None, asker, **QUIET)
-
-
-def written(question: object, write_page: WritePage) -> dict[str, Any]:
-    """The answer to {"text": a run, "ticket": …, "lane": …, "number": of a pass}: a `page`, or a `problem`."""
-    found = question if isinstance(question, dict) else {}
-    ticket, text = found.get("ticket"), found.get("text")
-    told: dict[str, Any] = {"ticket": ticket if isinstance(ticket, int) else None}
-    try:
-        run = read(text if isinstance(text, str) else "")
-        return {**told, "page": write_page(run, found.get("lane"), found.get("number"))}
-    except ValueError as error:
-        return {**told, "problem": str(error)}

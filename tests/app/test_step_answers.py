@@ -6,7 +6,7 @@ import pytest
 
 from app.runs.run import read, to_json
 from app.runs.stored import shipped
-from app.tabs.step import answer, written
+from app.tabs.step import answer
 
 NAME = "1-side-by-side"
 
@@ -25,14 +25,14 @@ def test_a_file_is_opened_as_what_it_was() -> None:
 
 def test_a_page_is_asked_for_with_its_place() -> None:
     text = to_json(shipped()[NAME])
-    asked = {"text": text, "ticket": 3, "lane": "b", "number": 2}
-    found = written(asked, lambda run, lane, number: f"{run.id} {lane} {number}")
+    asked = {"ask": "page", "text": text, "ticket": 3, "lane": "b", "number": 2}
+    found = answer(asked, lambda run, lane, number: f"{run.id} {lane} {number}")
     assert found == {"ticket": 3, "page": f"{shipped()[NAME].id} b 2"}
 
 
 @pytest.mark.parametrize("text", ["{}", None, ["x"], "\ud800"])
 def test_what_is_no_run_becomes_no_page(text: Any) -> None:
-    found = written({"text": text, "ticket": 1}, lambda *_: "a page")
+    found = answer({"ask": "page", "text": text, "ticket": 1}, lambda *_: "a page")
     assert set(found) == {"ticket", "problem"}
 
 
