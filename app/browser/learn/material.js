@@ -3,8 +3,7 @@
 // `ar`, `mars` and `exact` are lanes of the real model. `small` and `sweep`, from the lowest threshold up, are lanes of
 // the small model, whose answers can be checked; it answers `prompt`, which Compare can ask again as `problem`.
 export function materialOf({ real, small, sweep, passTimes }) {
-  const [ar, mars, exact] = ["autoregressive", "sliding_window", "self_speculative"].map((name) =>
-    laneOf(real.lanes.find(({ decoder }) => decoder === name)));
+  const [ar, mars, exact] = real.lanes.map(laneOf);
   const lanes = sweep.flatMap((run) => run.lanes.map(laneOf));
   lanes.sort((one, other) => one.threshold - other.threshold);
   return { ...small.question, ar, mars, exact, small: laneOf(small.lanes[0]), sweep: lanes, passTimes };
