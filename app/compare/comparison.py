@@ -10,6 +10,7 @@ from app.compare import problems, stream
 from app.compare.difference import Differences
 from app.compare.event_stream import Step
 from app.compare.lane import MOST_ALTERNATIVES, Lane, baseline_of, keep
+from app.compare.lane_choice import to_settings
 from app.compare.lane_request import LaneRequest, comparable
 from app.compare.starting import LaneEnd, LanePass, device_lock, is_shared, prompt_ids, race, start
 from app.runs.run import Run, Turn
@@ -71,20 +72,25 @@ def enter(request: LaneRequest, question: Question, live: LiveRun, queue: Admiss
 
     Raises ValueError if the prompt does not fit its context, or its decoder cannot run so.
     """
-    checkpoint, settings, control = request.prepared(live, question.max_new_tokens, MOST_ALTERNATIVES)
+    choice, checkpoint, earlier = request.choice, request.checkpoint, question.earlier.get(request.key, ())
+    if checkpoint is None or request.problem:
+        raise ValueError(request.problem or f"The checkpoint of {request.title} is not loaded.")
+    limits = {"max_new_tokens": question.max_new_tokens, "alternatives": MOST_ALTERNATIVES}
+    threshold = live.slider.threshold
+    settings = to_settings(choice, threshold=threshold, block_size=checkpoint.block_size, **limits)
+    control = live.control(settings.threshold, settings.score, follows=choice.steered)
     control.trace = True  # for Step through
-    decoder, earlier = request.choice.decoder, question.earlier.get(request.key, ())
     ids = prompt_ids(checkpoint, question.prompt, question.max_new_tokens, earlier, question.answer_prefix)
     lane = Lane(
         request.key,
         request.title,
-        decoder,
+        choice.decoder,
         checkpoint,
         settings=settings,
         prompt_tokens=len(ids),
         earlier=earlier,
     )
-    return Entry(request, lane, start(checkpoint, decoder, ids, settings, control, queue.places, number))
+    return Entry(request, lane, start(checkpoint, choice.decoder, ids, settings, control, queue.places, number))
 
 
 def compare(entries: Sequence[Entry], question: Question, live: LiveRun, queue: AdmissionQueue) -> Iterator[Step]:

@@ -12,9 +12,7 @@ from app.compare.lane_choice import LANE_KEYS, LaneChoice, acting, to_settings
 from app.models.manager import ModelError, Models
 from app.models.sentences import error_sentence
 from app.runs.run import Turn
-from app.scheduling import LiveRun
-from mars.config import DEFAULTS, SETTINGS, DecodingSettings, LayoutName
-from mars.control import Control
+from mars.config import DEFAULTS, SETTINGS, LayoutName
 
 if TYPE_CHECKING:
     from mars.checkpoint import Checkpoint
@@ -42,26 +40,6 @@ class LaneRequest:
     choice: LaneChoice
     checkpoint: Checkpoint | None = None
     problem: str | None = None
-
-    def settings(self, threshold: float | None, max_new_tokens: int, alternatives: int) -> DecodingSettings:
-        """The settings of its decoder while the slider stands at `threshold`."""
-        return to_settings(
-            self.choice,
-            threshold=threshold,
-            block_size=self.checkpoint.block_size if self.checkpoint else None,
-            max_new_tokens=max_new_tokens,
-            alternatives=alternatives,
-        )
-
-    def prepared(
-        self, live: LiveRun, max_new_tokens: int, alternatives: int = 0
-    ) -> tuple[Checkpoint, DecodingSettings, Control]:
-        """Its checkpoint, its settings, and what steers it in the run `live`; ValueError if it cannot write."""
-        if self.checkpoint is None or self.problem:
-            raise ValueError(self.problem or f"The checkpoint of {self.title} is not loaded.")
-        settings = self.settings(live.slider.threshold, max_new_tokens, alternatives)
-        control = live.control(settings.threshold, settings.score, follows=self.choice.steered)
-        return self.checkpoint, settings, control
 
     def card(self, earlier: Sequence[Turn] = (), answer_prefix: str = "") -> stream.Card:
         """Its card after `earlier` turns; its answer goes on from `answer_prefix`."""

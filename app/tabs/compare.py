@@ -115,9 +115,7 @@ class Tab:
                 first.max_new_tokens, label="Length limit", precision=0, elem_id="limit", min_width=10
             )
         self.form.choose()
-        sources = self.runner.models.sources
-        calibrated = [name for name, source in sources.items() if "calibrated" in scores_in(source).names]
-        self.row = LaneRow(self.count, list(sources), first, calibrated)
+        self.row = LaneRow(self.count, list(self.runner.models.sources), first)
 
     def connect(self) -> None:
         """Connect every event but those of `keep`; a choice of models is an address, which sets all else."""

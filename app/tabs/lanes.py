@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import fields
 from functools import partial
 from typing import Any, Literal, get_args
@@ -38,17 +38,14 @@ FEWEST = 2
 class LaneControls:
     """The components of the lane `key`, laid out in the current Blocks, set to `choice`.
 
-    `names` are the checkpoints offered, `pair` has those of the presets at the start; `calibrated` names those that
-    know this score. The components are `named` preset, checkpoint, decoder, mode (of the threshold), and by fields of
-    `LaneChoice`.
+    `names` are the checkpoints offered, `pair` has those of the presets at the start. The components are `named`
+    preset, checkpoint, decoder, mode (of the threshold), and by fields of `LaneChoice`.
     """
 
-    def __init__(
-        self, key: str, choice: LaneChoice, names: Sequence[str], pair: Pair, calibrated: Collection[str] = ()
-    ) -> None:
+    def __init__(self, key: str, choice: LaneChoice, names: Sequence[str], pair: Pair) -> None:
         self.key = key
         self.name = f"lane {key.upper()}"
-        self.names, self.pair, self.calibrated = list(names), pair, frozenset(calibrated)
+        self.names, self.pair = list(names), pair
         self.named: dict[str, Component] = {}
         seen = self._seen(choice.decoder, _mode(choice), choice.temperature)
         with gr.Column(elem_classes="lens-lane-controls", elem_id=f"lane-{key}", min_width=300):
@@ -68,8 +65,7 @@ class LaneControls:
                         drafts = [("none", NO_DRAFT), *((each, each) for each in self.names)]
                         self._choose("draft", "Draft", choice.draft or NO_DRAFT, drafts, visible=seen["draft"])
                     elif name == "score":
-                        scores = self._scores(choice.checkpoint)["choices"]
-                        self._choose(name, SETTINGS[name].title, choice.score, scores, visible=seen[name])
+                        self._choose(name, SETTINGS[name].title, choice.score, [*SCORES], visible=seen[name])
                     else:
                         self._setting(name, getattr(choice, name), seen)
 
@@ -108,8 +104,7 @@ class LaneControls:
         if mode != "own":
             values["threshold"] = USUAL_THRESHOLDS[choice.score]
         seen = self._seen(choice.decoder, mode, choice.temperature)
-        scores = {"score": self._scores(choice.checkpoint)}
-        return [gr.update(value=values[name], visible=seen[name], **scores.get(name, {})) for name in self.named]
+        return [gr.update(value=values[name], visible=seen[name]) for name in self.named]
 
     def preset_updates(self, preset: str, pair: Pair) -> list[Any]:
         """Updates that set every component to a preset of `pair`."""
@@ -137,12 +132,7 @@ class LaneControls:
     def _update(self, updates: dict[str, dict[str, Any]], given: dict[str, Any]) -> list[Any]:
         """These updates by name, and those that show the components with an effect under the values `given`."""
         seen = self._seen(str(given["decoder"]), given["mode"], given["temperature"])
-        updates["score"] = self._scores(given["checkpoint"]) | updates.get("score", {})
         return [gr.update(**updates.get(name, {}), visible=seen[name]) for name in self.named]
-
-    def _scores(self, checkpoint: object) -> dict[str, Any]:
-        """The choices of the score for a checkpoint."""
-        return {"choices": [name for name in SCORES if name != "calibrated" or checkpoint in self.calibrated]}
 
     def _seen(self, decoder: str, mode: str, temperature: Any) -> dict[str, Any]:
         """The visibility of each component."""
@@ -191,14 +181,14 @@ def build_count() -> gr.Radio:
 class LaneRow:
     """`lanes` are the controls of each; `count`, made by `build_count`, is the number of those that take part.
 
-    `names` are the checkpoints offered, `pair` has those of the presets, `calibrated` names those with that score.
+    `names` are the checkpoints offered, `pair` has those of the presets.
     """
 
-    def __init__(self, count: gr.Radio, names: list[str], pair: Pair, calibrated: Collection[str] = ()) -> None:
+    def __init__(self, count: gr.Radio, names: list[str], pair: Pair) -> None:
         self.count = count
         with gr.Row(elem_classes="lens-lane-row"):
             self.lanes = [
-                LaneControls(key, make(pair.ar, pair.mars), names, pair, calibrated)
+                LaneControls(key, make(pair.ar, pair.mars), names, pair)
                 for key, make in zip(LANE_KEYS, PRESETS.values(), strict=True)
             ]
 

@@ -52,7 +52,7 @@ def test_the_decoders_reasons_are_told(mars: Any) -> None:
     ("changes", "sentence"),
     [
         ({}, None),
-        ({"follows": False}, "Its threshold is set to one token per pass"),
+        ({"follows": False, "threshold": None}, "Its threshold is set to one token per pass"),
         ({"block_size": 1}, "The block size is 1"),
         ({"block_size": 1, "extra_proposal": True}, None),
         ({"follows": False, "threshold": 1.0}, "At τ = 1 almost nothing is accepted"),

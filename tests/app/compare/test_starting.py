@@ -97,23 +97,6 @@ def checkpoints(make_checkpoint: MakeCheckpoint) -> dict[str, Any]:
     return {"ar": make_checkpoint("ar", REPLY, masks=False), "mars": make_checkpoint("mars", REPLY)}
 
 
-def test_two_people_get_what_they_get_alone(
-    checkpoints: dict[str, Any], make_checkpoint: MakeCheckpoint, make_entries: Begin
-) -> None:
-    queue = AdmissionQueue()
-    people = [Person(make_entries, checkpoints, queue, threshold) for threshold in (0.9, 0.97)]
-    run_together(people)
-    for person, threshold in zip(people, (0.9, 0.97), strict=True):
-        alone = Person(
-            make_entries, {"ar": checkpoints["ar"], "mars": make_checkpoint("mars", REPLY)}, AdmissionQueue(), threshold
-        )
-        run_together([alone])
-        assert person.texts() == alone.texts() == [REPLY, REPLY]
-        for mine, theirs in zip(person.lanes, alone.lanes, strict=True):
-            assert accepted(mine.records) == accepted(theirs.records)
-            assert {r.rows[0].threshold for r in mine.records} == {r.rows[0].threshold for r in theirs.records}
-
-
 def test_people_share_passes_and_their_lanes_say_so(checkpoints: dict[str, Any], make_entries: Begin) -> None:
     queue = AdmissionQueue()
     first, second = (Person(make_entries, checkpoints, queue, 0.9) for _ in range(2))
@@ -129,30 +112,6 @@ def test_people_share_passes_and_their_lanes_say_so(checkpoints: dict[str, Any],
     second.live.stop()
     alone.step(5)
     assert not alone.lanes[0].shared
-
-
-def test_leaving_changes_nothing_for_the_others(checkpoints: dict[str, Any], make_entries: Begin) -> None:
-    queue = AdmissionQueue()
-    leaving, staying = (Person(make_entries, checkpoints, queue, 0.9) for _ in range(2))
-    leaving.step(7)
-    staying.step(5)
-    leaving.live.stop()
-    run_together([leaving, staying])
-    assert [lane.finish_reason for lane in leaving.lanes] == ["cancelled", "cancelled"]
-    assert staying.texts() == [REPLY, REPLY]
-
-
-def test_each_has_a_threshold_of_their_own(checkpoints: dict[str, Any], make_entries: Begin) -> None:
-    queue = AdmissionQueue()
-    first, second = (Person(make_entries, checkpoints, queue, 0.9) for _ in range(2))
-    first.step(12)
-    second.step(12)
-    first.live.slider.threshold = None
-    run_together([first, second])
-    thresholds = [[r.rows[0].threshold for r in person.lanes[1].records] for person in (first, second)]
-    assert thresholds[0][-1] is None
-    assert set(thresholds[1]) == {0.9}
-    assert first.texts() == second.texts()
 
 
 def test_a_device_error_reaches_all_in_it(

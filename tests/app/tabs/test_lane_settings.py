@@ -122,18 +122,3 @@ def test_what_cannot_be_is_refused_by_name(lane: LaneControls, changes: dict[str
 def test_there_are_two_or_three_lanes(row: LaneRow, count: object) -> None:
     with pytest.raises(ValueError, match="The number of lanes must be from 2 to 3"):
         row.read(count, *(part.value for part in row.inputs[1:]))
-
-
-def test_only_calibrated_checkpoints_offer_the_score() -> None:
-    async def made() -> LaneControls:
-        with gr.Blocks():
-            return LaneRow(build_count(), NAMES, pair_of("ar", "mars"), ["mars"]).lanes[1]
-
-    lane = asyncio.run(made())
-    assert "calibrated" in [value for _, value in lane.named["score"].choices]  # type: ignore[attr-defined]
-    for checkpoint in NAMES:
-        updates = lane.changed(*given(lane, CHOICES["MARS"], checkpoint=checkpoint))
-        choices = dict(zip(lane.named, updates, strict=True))["score"]["choices"]
-        assert ("calibrated" in choices) == (checkpoint == "mars")
-    follows = LaneChoice(checkpoint="mars", score="calibrated")
-    assert lane.read(*values(lane, lane.updates(follows))) == follows.relevant(), "the slider is for it, too"
