@@ -17,7 +17,7 @@ BASE, ADAPTER, MERGED = "smollm2-135m", "assets/adapters/smollm2-135m-gated", "a
 _WITH_MERGED = "2f9e18d"
 """A commit that has its weights."""
 _WITH_GATED = "4ebfdf5"
-"""The last commit that has the gated `ADAPTER`, and code that runs it: its studies run there, in a worktree."""
+"""The last commit that has the gated `ADAPTER`, targets that continue drafts by masks, and block diffusion."""
 _THEN = " && "
 _CORES, _IDLE, _GPU = "two CPU cores", "two idle CPU cores", "an NVIDIA H200"
 _THRESHOLDS = ",".join(f"sliding_window@{threshold}" for threshold in (0.99, 0.95, 0.9, 0.8, 0.7, 0.5))
@@ -49,10 +49,11 @@ class Study:
     claims: tuple[int, ...] = ()
     figures: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
+    earlier: bool = False
 
     def line(self, runs: str = RUNS) -> str:
-        """The command on this run store; what runs the gated adapter does so at the commit that had it."""
-        if f"--checkpoint {ADAPTER} " not in self.command:
+        """The command on this run store; what is `earlier`, or runs the gated adapter, does so where it was there."""
+        if not self.earlier and f"--checkpoint {ADAPTER} " not in self.command:
             return self.command.format(runs=shlex.quote(runs))
         there = f"runs/{_WITH_GATED}"
         made = f"{{ [ -d {there} ] || git worktree add {there} {_WITH_GATED}; }}"
@@ -205,10 +206,11 @@ _ALL = (
     Study(
         "speculative",
         "the paper's pairs of draft and target, on the clock",
-        _sweep("speculative"),
+        "mkdir -p runs && ln -sfn ../../ablations runs/ablations && " + _sweep("speculative"),
         0.1,
         claims=(7,),
         after=("ablation-models",),
+        earlier=True,
     ),
     Study(
         "bench",

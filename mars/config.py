@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, get_args
 
+from pydantic import model_validator
+
 from mars.schema import Strict
 
 ScoreName = Literal["probability", "margin", "entropy", "calibrated"]
@@ -98,8 +100,7 @@ class MethodSettings(Strict):
     (auto). `window` is how many masks a sliding window has: as many as the block (fixed), or none to that many, as the
     text and the times of passes suggest (auto); the text depends on it, as it does on the threshold.
     `cache_block_size` is how many tokens are written before a decoder that delays it commits them to the cache.
-    `draft_tokens` is how many drafts or guesses a pass verifies at most. `continuation` goes on after the verified
-    prefix with the target's own masks, accepted by `threshold`.
+    `draft_tokens` is how many drafts or guesses a pass verifies at most.
     """
 
     threshold: float | None = _field(
@@ -215,15 +216,14 @@ class MethodSettings(Strict):
         figure="K {}",
         code="k",
     )
-    continuation: bool = _field(
-        False,
-        title="Go on with masks",
-        about="after the verified tokens, accept proposals of the target's masks by --threshold",
-        control="switch",
-        note="going on with masks",
-        figure="continuation",
-        code="continuation",
-    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_continuation(cls, given: Any) -> Any:
+        """Leave out a setting of earlier versions, which runs, links and calls of then still name."""
+        if not isinstance(given, dict) or "continuation" in cls.__dataclass_fields__:
+            return given
+        return {name: value for name, value in given.items() if name != "continuation"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

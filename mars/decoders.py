@@ -59,8 +59,6 @@ class DecoderInfo:
     `needs` is the model: any causal one, or one trained to fill masks; `draft` asks for a second, smaller one. `exact`:
     greedy, its text is that of autoregressive decoding of the same weights.
     `verifies`: its threshold decides about drafts, and without one it is exact.
-    `continues`: with the setting `continuation` it goes on with the model's masks, which the threshold accepts; without
-    it the threshold, block size and score decide nothing that the model itself writes.
 
     `function` is "module:name", imported late: what makes its `Method`. `alone` is the reason why its rows never share
     passes with those of other runs; then `function` is the `Decoder` itself.
@@ -78,7 +76,6 @@ class DecoderInfo:
     draft: bool = False
     exact: bool = False
     verifies: bool = False
-    continues: bool = False
     function: str
     alone: str = ""
     phases: tuple[Phase, ...]
@@ -90,24 +87,18 @@ class DecoderInfo:
 
     @property
     def heeds_threshold(self) -> bool:
-        """Whether a threshold decides what it accepts, at least with `continuation`."""
+        """Whether a threshold acts, be it on what its draft model writes."""
         return "threshold" in self.settings
 
     @property
-    def always_thresholded(self) -> bool:
-        """Whether a threshold decides what it accepts, whatever its other settings."""
-        return self.heeds_threshold and not self.continues
+    def by_threshold(self) -> bool:
+        """Whether a threshold decides what it writes."""
+        return self.family == "masks"
 
     @property
     def has_one_token_mode(self) -> bool:
         """Whether without a threshold it writes one token a pass, the text of autoregressive decoding."""
-        return self.always_thresholded and not self.verifies
-
-    def deciding(self, *, continuation: bool) -> tuple[str, ...]:
-        """The settings that decide what the model itself writes, in the order of `settings`."""
-        if continuation or not self.continues:
-            return self.settings
-        return tuple(name for name in self.settings if name not in WINDOW)
+        return self.by_threshold and not self.verifies
 
     def acting(self, temperature: float) -> tuple[str, ...]:
         """The settings that act: without a temperature nothing is drawn, but random guesses are, at any."""
@@ -115,10 +106,6 @@ class DecoderInfo:
             return self.settings
         drawing = {"top_p"} if self.guesses else {"top_p", "seed"}
         return tuple(name for name in self.settings if name not in drawing)
-
-    def family_with(self, *, continuation: bool) -> FamilyName:
-        """The family of a lane; a continuation makes verified drafts a matter of the threshold again."""
-        return "masks" if self.continues and continuation else self.family
 
 
 def kinds(*, masks: bool) -> frozenset[Needs]:
@@ -214,10 +201,9 @@ _ENTRIES = (
         lane="Draft model",
         line="A smaller checkpoint drafts, and each pass of the larger one verifies: the text of the larger one alone.",
         family="exact",
-        settings=("draft_tokens", "continuation", *WINDOW, *SAMPLING),
+        settings=("draft_tokens", *WINDOW, *SAMPLING),
         draft=True,
         exact=True,
-        continues=True,
         function="mars.decoding.published.speculative:speculative",
         alone="its draft model has a cache of its own",
         phases=("prefill", "draft", "verify"),
@@ -266,6 +252,5 @@ def as_json() -> str:
 
 
 def _told(decoder: DecoderInfo) -> dict[str, Any]:
-    """Without what only Python needs; `continued` is its family with the setting `continuation`."""
-    told = {name: value for name, value in asdict(decoder).items() if name not in ("function", "alone", "continues")}
-    return told | {"continued": decoder.family_with(continuation=True)}
+    """Without what only Python needs."""
+    return {name: value for name, value in asdict(decoder).items() if name not in ("function", "alone")}

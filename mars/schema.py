@@ -226,7 +226,7 @@ _RULES: dict[str, Callable[[Trouble], str]] = {
     "unexpected_keyword_argument": lambda _: "is unknown: there is no such field",
     "int_type": lambda _: "must be a whole number",
     "int_parsing": lambda _: "must be a whole number",
-    "float_type": lambda _: "must be a number",
+    "float_type": lambda trouble: f"must be a {'finite ' * (type(trouble['input']) is int)}number",
     "finite_number": lambda _: "must be a finite number",
     "bool_type": lambda _: "must be true or false",
     "string_type": lambda _: "must be text",

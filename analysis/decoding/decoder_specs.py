@@ -28,7 +28,6 @@ _WORDS = {
     "window": f"/{'|'.join(SETTINGS['window'].choices)} (masks of a window)",
     "score": f"/{'|'.join(SETTINGS['score'].choices)} (score)",
     "extra": "/extra (the last mask's proposal too)",
-    "continuation": "/continuation (the target's masks after the verified drafts)",
 }
 _FORM = re.compile(r"(?P<name>[^@/]+)(?:@(?P<threshold>[^@/]+))?(?P<rest>(?:/[^@/]+)*)")
 _COUNT = re.compile(r"([a-z])([0-9]{1,6})")
@@ -55,9 +54,8 @@ class DecoderSpec:
     @property
     def lossless(self) -> bool:
         """Whether its output must be that of autoregressive decoding; the threshold none is one-token mode."""
-        changes = dict(self.changes)
         exact = self.info is not None and self.info.exact
-        return (exact and "continuation" not in changes) or changes.get("threshold", "") is None
+        return exact or dict(self.changes).get("threshold", "") is None
 
     def settings(self, base: DecodingSettings) -> DecodingSettings:
         """The settings it runs with.
@@ -94,7 +92,7 @@ def check_runnable(
 ) -> None:
     """Raise ValueError if a spec cannot run on checkpoint `name`, which meets the needs `kinds`, with a `draft`."""
     for spec in specs:
-        needs = "masks" if "continuation" in dict(spec.changes) else spec.info.needs if spec.info else "causal"
+        needs = spec.info.needs if spec.info else "causal"
         if needs not in kinds:
             others = decoders.names(info for info in decoders.TABLE.values() if info.needs in kinds)
             raise ValueError(f"{spec.label} needs a checkpoint of another kind than {name}, which runs {others}")
@@ -137,13 +135,10 @@ def _parse(word: str, threshold: float | None) -> DecoderSpec:
 
 
 def _takes(name: str) -> list[str]:
-    """The codes of the settings that a spec of this decoder can have; `generate` has none.
-
-    If a threshold acts only with a continuation, it is that of the run.
-    """
+    """The codes of the settings that a spec of this decoder can have; `generate` has none."""
     info = decoders.TABLE.get(name)
     codes = [SETTINGS[setting].code for setting in info.settings] if info else []
-    return [code for code in codes if code and not (info and code == "@" and not info.always_thresholded)]
+    return [code for code in codes if code and not (info and code == "@" and not info.by_threshold)]
 
 
 def _change(part: str, takes: Sequence[str], word: str) -> tuple[str, Any]:

@@ -58,10 +58,15 @@ def decoder_words(row: Row) -> str:
     if info is None:
         names = [name for name in DEFAULTS if name != "threshold"]
     else:
-        read = info.deciding(continuation=row.get("settings.continuation") is True)
-        names = [*(name for name in read if name not in (*_SHARED, *_LEFT_OUT)), *_SHARED]
+        unread = () if info.by_threshold or _continues(row) or not info.draft else decoders.WINDOW
+        names = [*(name for name in info.settings if name not in (*_SHARED, *_LEFT_OUT, *unread)), *_SHARED]
     words = (_setting(name, row, known=info is not None) for name in names)
-    return joined(decoder, *words)
+    return joined(decoder, *words, "continuation" if _continues(row) else "")
+
+
+def _continues(row: Row) -> bool:
+    """Whether the target of a draft model went on with its own masks, as it did in old runs."""
+    return row.get("settings.continuation") is True
 
 
 def task_words(task: object) -> str:
@@ -100,7 +105,7 @@ def drafts_words(row: Row) -> str:
 def heeds_threshold(row: Row) -> bool:
     """Whether the threshold of this run decided anything."""
     info = decoders.TABLE.get(row["decoder"])
-    return info is None or "threshold" in info.deciding(continuation=row.get("settings.continuation") is True)
+    return info is None or info.by_threshold or _continues(row)
 
 
 def hover(row: Row, *first: str) -> str:

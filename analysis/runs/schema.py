@@ -16,8 +16,16 @@ from mars.config import DecodingSettings
 from mars.decoders import Stage
 from mars.schema import Open, checked, must_be, prefixing_errors
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSettings(DecodingSettings):
+    """The settings of a run; with `continuation` a target went on with masks behind the drafts (until 4ebfdf5)."""
+
+    continuation: bool = False
+
+
 SCHEMA = 2
-DEFAULT_SETTINGS = asdict(DecodingSettings())
+DEFAULT_SETTINGS = asdict(RunSettings())
 """The value, in older runs, of a field that came later."""
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+=-]{0,199}")
@@ -69,7 +77,7 @@ class RunSetting(Open):
     model: RunModel
     draft: RunModel | None
     decoder: _Word
-    settings: DecodingSettings
+    settings: RunSettings
     tasks: Annotated[list[_Word], Field(min_length=1), must_be("names, each once", _differ)]
     problems: _Count
     seed: Annotated[int, Field(ge=0)]

@@ -11,7 +11,7 @@ from typing import Any
 from analysis.benchmarks.agreement import gaps_of
 from analysis.benchmarks.questions import Families, QuestionSet
 from analysis.decoding.answers import Answer, answers
-from analysis.runs.schema import run_id
+from analysis.runs.schema import DEFAULT_SETTINGS, run_id
 from analysis.sweeps.models import ModelKey, describe
 from analysis.sweeps.plan import LISTS, Group, SweepPlan, takes
 from mars import decoders
@@ -89,8 +89,6 @@ def _jobs(group: Group, plan: str, models: Any) -> Iterator[Job]:
         for draft in group.drafts if info.draft else (None,):
             drafting = None if draft is None else models(draft)
             for settings in dict.fromkeys(_settings(group, decoder, model, drafting)):
-                if settings.continuation:
-                    _check_stage("continuation", source, model, "masks")
                 setting = setting_of(
                     model,
                     decoder,
@@ -125,14 +123,14 @@ def _settings(
     base = DecodingSettings(block_size=block_size, threshold=None, max_new_tokens=group.max_new_tokens)
     for values in product(*lists.values()):
         changes = {LISTS[key]: value for key, value in zip(lists, values, strict=True)}
-        if draft is not None and draft["stage"] in (None, "sft") and not changes["continuation"]:
+        if draft is not None and draft["stage"] in (None, "sft"):
             changes["threshold"] = None  # nobody writes by a threshold
         yield replace(base, **changes)
 
 
 def kept_settings(decoder: str, settings: DecodingSettings) -> dict[str, Any]:
     """The settings as runs keep them: what came later or means nothing to the decoder is as ever, so that ids last."""
-    kept = asdict(settings)
+    kept = DEFAULT_SETTINGS | asdict(settings)
     if kept["window"] == "fixed":
         del kept["window"]
     if "layout" not in decoders.TABLE[decoder].settings:
@@ -185,8 +183,7 @@ def _words(decoder: str, settings: DecodingSettings) -> str:
     ):
         words += word if takes(decoder, key) else ""
     words += f"-{settings.score}" if settings.score != "probability" else ""
-    words += "-extra" if settings.extra_proposal else ""
-    return words + ("-continuation" if settings.continuation else "")
+    return words + ("-extra" if settings.extra_proposal else "")
 
 
 def decode_chunk(checkpoint: Checkpoint, job: Job, places: Sequence[int]) -> Chunk:

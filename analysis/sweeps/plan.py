@@ -28,7 +28,6 @@ LISTS = {
     "cache_block_sizes": "cache_block_size",
     "layouts": "layout",
     "draft_tokens": "draft_tokens",
-    "continuation": "continuation",
 }
 """The keys of a group that list values of a setting, and that setting; a decoder takes those that it reads."""
 DRAFTS = "drafts"
@@ -65,7 +64,6 @@ class Group(Strict):
     cache_block_sizes: Counts = (_USUAL.cache_block_size,)
     layouts: Words = (_USUAL.layout,)
     draft_tokens: Counts = (_USUAL.draft_tokens,)
-    continuation: Switches = (_USUAL.continuation,)
     extra_proposal: Switches = (_USUAL.extra_proposal,)
     tasks: _Families = tuple(TASKS)
     batch_sizes: Counts = (16,)

@@ -50,6 +50,8 @@ class GenerateRequest:
         Raises ValueError with one sentence that names what is wrong and what is allowed.
         """
         further: dict[str, Any] = checked(dict[str, Any], {} if settings is None else settings, "settings")
+        if further.get("continuation"):
+            raise ValueError("settings: continuation is gone, masks behind a draft model's drafts: leave it out")
         trace = checked(bool, further.pop("trace", False), "settings: trace")
         named = {name: given[name] for name in ("threshold", "max_new_tokens", "seed")}
         named |= {} if given["block_size"] is None else {"block_size": given["block_size"]}

@@ -52,7 +52,7 @@ class LaneChoice(MethodSettings):
     @property
     def family(self) -> FamilyName:
         """The family of its decoder, which says how its passes look."""
-        return self.info.family_with(continuation=self.continuation)
+        return self.info.family
 
     @property
     def steered(self) -> bool:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mars.checkpoint import Checkpoint
 
 _NOTED = (
-    *("score", "window", "extra_proposal", "cache_block_size", "draft_tokens", "draft", "continuation"),
+    *("score", "window", "extra_proposal", "cache_block_size", "draft_tokens", "draft"),
     *("temperature", "top_p"),
 )
 _ALWAYS_NOTED = {"draft_tokens", "draft"}

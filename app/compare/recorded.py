@@ -89,6 +89,5 @@ def _cards(run: Run) -> list[stream.Card]:
 def _card(lane: RunLane, answer_prefix: str) -> stream.Card:
     info = decoders.TABLE[lane.decoder]
     settings = {"checkpoint": lane.checkpoint, "decoder": lane.decoder, **asdict(lane.settings)}
-    family = info.family_with(continuation=lane.settings.continuation)
     note = f"{info.title} · recorded"
-    return stream.lane(lane.key, lane.title, settings, family=family, note=note, answer_prefix=answer_prefix)
+    return stream.lane(lane.key, lane.title, settings, family=info.family, note=note, answer_prefix=answer_prefix)

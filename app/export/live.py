@@ -183,4 +183,4 @@ def _card(lane: str, title: str, decoder: str, checkpoint: str) -> stream.Card:
     settings = DecodingSettings(block_size=_BLOCK_SIZE, layout="linear", alternatives=5)
     chosen = {"checkpoint": checkpoint, "decoder": decoder, **asdict(settings)}
     info = decoders.TABLE[decoder]
-    return stream.lane(lane, title, chosen, family=info.family_with(continuation=False), note=f"{info.title} · here")
+    return stream.lane(lane, title, chosen, family=info.family, note=f"{info.title} · here")

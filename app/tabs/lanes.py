@@ -29,7 +29,7 @@ USUAL_THRESHOLDS: dict[ScoreName, float] = {
 NO_DRAFT = ""
 _IN_ORDER = (
     *("score", "window", "block_size", "layout", "cache_block_size", "draft", "draft_tokens"),
-    *("temperature", "top_p", "seed", "extra_proposal", "continuation"),
+    *("temperature", "top_p", "seed", "extra_proposal"),
 )
 """The order of the settings on the page, behind the threshold."""
 FEWEST = 2

@@ -107,23 +107,13 @@ class Row:
             return "length"
         return "cancelled" if self.control.stopped else None
 
-    def take(
-        self,
-        engine: Engine,
-        batch: Batch,
-        window: Window,
-        place: int,
-        result: HostAcceptResult,
-        verified: int | None = None,
-    ) -> RowPass:
+    def take(self, engine: Engine, batch: Batch, window: Window, place: int, result: HostAcceptResult) -> RowPass:
         """Take over what a pass has written for this row, which is `place` of the batch; the record of it.
 
-        `pending` is left to the caller. `verified` is how many of the accepted tokens the method's `sources` hear of:
-        all, unless given.
+        `pending` is left to the caller.
         """
         accepted, threshold, start = result.accepted[place], batch.thresholds[place], self.written
-        known = accepted if verified is None else verified
-        proposals = result.proposals(place, self.method.sources(self, threshold, known))
+        proposals = result.proposals(place, self.method.sources(self, threshold, accepted))
         kept, ids = result.drafts[place], result.ids[place]
         traced = self.traced(engine, batch, window, place, proposals, accepted, kept=kept)
         self.written += accepted

@@ -82,7 +82,7 @@ def check(options: argparse.Namespace) -> None:
         check_threshold(value)
     if list(options.thresholds) != sorted(set(options.thresholds), reverse=True):
         raise ValueError(f"--thresholds must descend, got {','.join(f'{value:g}' for value in options.thresholds)}")
-    if not decoders.TABLE[options.decoder or decoders.RELAXED].always_thresholded:
+    if not decoders.TABLE[options.decoder or decoders.RELAXED].by_threshold:
         raise ValueError(f"--thresholds move the τ of the decoder, which {options.decoder} has not: leave it out")
 
 

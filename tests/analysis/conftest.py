@@ -12,8 +12,7 @@ import pandas as pd
 import pytest
 
 from analysis.runs import RunStore
-from analysis.runs.schema import setting_hash
-from mars.config import DecodingSettings
+from analysis.runs.schema import RunSettings, setting_hash
 
 TASKS = ("logic", "word_problems")
 PROVENANCE = {
@@ -69,7 +68,7 @@ def run(
         "model": model,
         "draft": settings.pop("draft", None),
         "decoder": decoder,
-        "settings": asdict(DecodingSettings(block_size=block_size, **{"threshold": None, **settings})),
+        "settings": asdict(RunSettings(block_size=block_size, **{"threshold": None, **settings})),
         "tasks": list(tasks),
         "problems": problems,
         "seed": 7,

@@ -74,7 +74,6 @@ CASES: dict[str, dict[str, Any]] = {
     "prompt lookup": {"decoder": "prompt_lookup"},
     "jacobi": {"decoder": "jacobi"},
     "speculative": {"decoder": "speculative"},
-    "speculative, continued": {"decoder": "speculative", "continuation": True},
 }
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from mars.config import DecodingSettings
 from mars.options import add_decoding_options, decoding_settings
+from mars.schema import checked
 
 
 @pytest.mark.parametrize(
@@ -58,7 +59,7 @@ def test_without_options_the_settings_are_the_defaults() -> None:
 def test_every_option_reaches_its_setting() -> None:
     line = (
         "--threshold none --score entropy --block-size 4 --extra-proposal --max-new-tokens 9 --temperature 0.7 "
-        "--top-p 0.9 --sampling-seed 5 --layout linear --cache-block-size 16 --draft-tokens 6 --continuation"
+        "--top-p 0.9 --sampling-seed 5 --layout linear --cache-block-size 16 --draft-tokens 6"
     )
     assert decoding_settings(parsed(*line.split()), 8) == DecodingSettings(
         threshold=None,
@@ -72,7 +73,6 @@ def test_every_option_reaches_its_setting() -> None:
         layout="linear",
         cache_block_size=16,
         draft_tokens=6,
-        continuation=True,
     )
 
 
@@ -83,3 +83,11 @@ def test_the_draft_checkpoint_is_left_to_the_command() -> None:
 def test_an_unknown_layout_is_refused() -> None:
     with pytest.raises(argparse.ArgumentError, match="invalid choice: 'cubic'"):
         parsed("--layout", "cubic")
+
+
+def test_continuation_of_earlier_versions_is_left_out() -> None:
+    assert checked(DecodingSettings, {"continuation": True, "seed": 3}) == DecodingSettings(seed=3)
+    with pytest.raises(ValueError, match="continuations is unknown"):
+        checked(DecodingSettings, {"continuations": True})
+    with pytest.raises(TypeError):
+        DecodingSettings(continuation=True)

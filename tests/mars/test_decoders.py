@@ -43,14 +43,6 @@ def test_a_wrong_entry_is_refused() -> None:
         replace(TABLE["jacobi"], settings=("width",))
 
 
-def test_without_continuation_drafts_leave_the_window_nothing() -> None:
-    info = TABLE["speculative"]
-    assert info.deciding(continuation=True) == info.settings
-    assert info.deciding(continuation=False)[:2] == ("draft_tokens", "continuation")
-    assert "threshold" not in info.deciding(continuation=False)
-    assert (info.family_with(continuation=False), info.family_with(continuation=True)) == ("exact", "masks")
-
-
 def test_random_guesses_need_the_seed_at_any_temperature() -> None:
     assert "seed" in TABLE["jacobi"].acting(0)
     assert not {"seed", "top_p"} & set(TABLE["sliding_window"].acting(0))

@@ -91,11 +91,11 @@ def test_every_setting_has_its_option(
         yield ForwardPass(0, "verify", 0.1, 1, (RowPass(0, 0, (Proposal(5, 1.0, "clean"),), 1, None, "length"),))
 
     add_decoder("spy", spy)
-    given = "--layout linear --cache-block-size 12 --draft-tokens 3 --continuation --temperature 0.5 --top-p 0.9"
+    given = "--layout linear --cache-block-size 12 --draft-tokens 3 --temperature 0.5 --top-p 0.9"
     assert main([*options, "--decoder", "spy", *given.split(), "--sampling-seed", "11"]) == 0
     settings = seen[0][1]
     assert (settings.layout, settings.cache_block_size, settings.draft_tokens) == ("linear", 12, 3)
-    assert (settings.continuation, settings.temperature, settings.top_p, settings.seed) == (True, 0.5, 0.9, 11)
+    assert (settings.temperature, settings.top_p, settings.seed) == (0.5, 0.9, 11)
 
 
 def test_the_draft_is_checked_before_anything_is_read(

@@ -10,13 +10,12 @@ function table() {
 
 // The facts of this decoder; a file may name one that is not in the table.
 export function decoderOf(name) {
-  return table().decoders[name] ?? { family: "masks", continued: "masks", needs: "causal", settings: [] };
+  return table().decoders[name] ?? { family: "masks", needs: "causal", settings: [] };
 }
 
 // The family of a lane: one token a pass, a threshold, or drafts that are verified.
-export function familyOf({ decoder, settings }) {
-  const { family, continued } = decoderOf(decoder);
-  return settings.continuation ? continued : family;
+export function familyOf({ decoder }) {
+  return decoderOf(decoder).family;
 }
 
 // Whether passes of this phase count in tokens per forward.

@@ -3,17 +3,13 @@
 The draft writes K tokens, the target reads them in one pass and accepts those that it would have written, and one of
 its own. Noise of sampling belongs to the seed and the position (mars/sampling.py), so the target's tokens are those
 without a draft; where the two distributions differ by d in total variation, a draft is accepted with a chance of at
-least (1 - d) / (1 + d), by rejection sampling with 1 - d. With `continuation` the target has M masks behind each prefix
-of the drafts:
+least (1 - d) / (1 + d), by rejection sampling with 1 - d.
 
-    root  d1 … dK  [m1 … mM  m1 … mM  …  m1 … mM]
-
-Shapes: R rows, K drafts, M masks a group, W proposals a row, V vocabulary.
+Shapes: R rows, K drafts.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import repeat
@@ -24,11 +20,10 @@ import torch
 from mars.config import DecodingSettings
 from mars.control import Control
 from mars.decoding import autoregressive, sliding_window
-from mars.decoding.base import Prompts, calibration_of, check, trained_mask
-from mars.decoding.method import AcceptResult, Batch, Method, Row
+from mars.decoding.base import Prompts, check
+from mars.decoding.method import Batch, Method, Row
 from mars.decoding.pair import Pair
 from mars.decoding.published.lockstep import LockstepBatch, LockstepRow, Step, recorded, rows_of
-from mars.decoding.windows import group_of
 from mars.engine import Engine
 from mars.records import FinishReason, ForwardPass, Phase, Reads, RowPass
 
@@ -36,15 +31,15 @@ from mars.records import FinishReason, ForwardPass, Phase, Reads, RowPass
 def speculative(
     engine: Engine, prompts: Prompts, settings: DecodingSettings, control: Control | None = None
 ) -> Iterator[ForwardPass]:
-    """The exact text of `autoregressive` on the target, unless `continuation` is on; K is `draft_tokens`.
+    """The exact text of `autoregressive` on the target; K is `draft_tokens`.
 
     Passes of the draft are recorded with phase "draft" and accept nothing; both models read the prompts. The threshold
-    acts on a MARS draft and on the continuation. If `control` stops while a row waits for the drafts of others, no
+    acts on a MARS draft. If `control` stops while a row waits for the drafts of others, no
     record of the row says so.
 
     Raises:
-        ValueError: at the call, for prompts that are empty or do not fit the context of both models, an engine without
-            a draft, or a continuation by a target without masks.
+        ValueError: at the call, for prompts that are empty or do not fit the context of both models, or an engine
+            without a draft.
     """
     check(engine, prompts, settings)
     if not isinstance(engine, Pair):
@@ -53,7 +48,8 @@ def speculative(
             "command line, or Pair(target, draft) in Python"
         )
     check(engine.draft, prompts, settings)
-    methods = _target_method(engine, settings), _draft_method(engine.draft, settings)
+    target = Verify(drafts=settings.draft_tokens, score=settings.score, alternatives=settings.alternatives)
+    methods = target, _draft_method(engine.draft, settings)
     return recorded(
         _passes(engine, prompts, settings, control or Control(settings.threshold, settings.score), *methods)
     )
@@ -84,56 +80,9 @@ class Verify(Method):
         return drafts_RK.masked_fill(absent_RK, -1)
 
 
-@dataclass(frozen=True, kw_only=True)
-class VerifyAndContinue(Verify):
-    """After the verified tokens, those of the masks behind them while they meet the threshold. `masks` is M."""
-
-    uses_threshold: ClassVar[bool] = True
-
-    masks: int
-
-    @property
-    def lookahead(self) -> int:
-        return self.drafts + 1 + (self.drafts + 1) * self.masks
-
-    def shape(self, batch: Batch) -> tuple[int, int]:
-        masks = 0 if set(batch.thresholds) == {None} else min(self.masks, batch.room - 1)
-        return min(self.drafts, batch.room - 1), masks
-
-    def judge(self, batch: Batch, logits_RWV: torch.Tensor) -> AcceptResult:
-        drafts, masks = self.shape(batch)
-        verified = super().judge(batch, logits_RWV[:, : drafts + 1])
-        if not masks:
-            return verified
-        chain, last_R = verified.read, verified.accepted_R - 1
-        right_R1 = last_R[:, None]
-        path = self.read_path(batch, logits_RWV, group_of(last_R, drafts, masks), chain, last_R)
-        columns_W = torch.arange(drafts + 1 + masks, device=logits_RWV.device)
-        surest = -math.inf if self.score == "entropy" else math.inf
-        scores_RW = path.scores_RW.masked_fill(columns_W <= right_R1, surest)
-        scores_RW = scores_RW.masked_fill(columns_W > right_R1 + masks, -surest)
-        return AcceptResult(path, batch.met(path.ids_RW, scores_RW, self.score))
-
-
 def _drafted(row: Row) -> int:
     """The number of drafts behind its last token."""
     return len(row.drafts) if isinstance(row, LockstepRow) else 0
-
-
-def _target_method(engine: Engine, settings: DecodingSettings) -> Verify:
-    drafts, masks = settings.draft_tokens, settings.masks
-    if not settings.continuation:
-        return Verify(drafts=drafts, score=settings.score, alternatives=settings.alternatives)
-    if masks < 1:
-        raise ValueError(f"continuation needs block_size >= 2, got {settings.block_size}: a block of 1 has no masks")
-    return VerifyAndContinue(
-        drafts=drafts,
-        masks=masks,
-        mask_token_id=trained_mask(engine, "speculative with continuation"),
-        score=settings.score,
-        calibration=calibration_of(engine, settings),
-        alternatives=settings.alternatives,
-    )
 
 
 def _draft_method(draft: Engine, settings: DecodingSettings) -> Method:
@@ -201,11 +150,10 @@ def _verify(target: LockstepBatch, draft: LockstepBatch) -> ForwardPass:
     step = target.step()
     parts = []
     for place, (row, drafting) in enumerate(zip(target.rows, draft.rows, strict=True)):
-        matches = [own == draft for own, draft in zip(step.result.ids[place], row.drafts, strict=False)]
-        verified = min(step.result.accepted[place], 1 + [*matches, False].index(False))
-        cached = min(drafting.length - drafting.pending, row.length + verified - 1)
-        part = row.take(target.engine, step.batch, step.window, place, step.result, verified)
-        row.pending = part.accepted - verified + 1
+        accepted = step.result.accepted[place]
+        cached = min(drafting.length - drafting.pending, row.length + accepted - 1)
+        part = row.take(target.engine, step.batch, step.window, place, step.result)
+        row.pending = 1
         drafting.written = row.written
         drafting.pending = drafting.length - cached
         parts.append(part)

@@ -57,7 +57,7 @@ def parsed(word: str) -> DecoderSpec:
         ("sliding_window@0.9/extra", "sliding_window@0.9/extra", {"threshold": 0.9, "extra_proposal": True}),
         ("jacobi/k3", "jacobi/k3", {"draft_tokens": 3}),
         ("self_speculative", "self_speculative", {}),
-        ("speculative/k2/continuation", "speculative/k2/continuation", {"draft_tokens": 2, "continuation": True}),
+        ("speculative/k2", "speculative/k2", {"draft_tokens": 2}),
     ],
 )
 def test_words(word: str, label: str, changes: dict[str, object]) -> None:
@@ -118,7 +118,6 @@ def test_the_two_baselines_come_first_and_everybody_once() -> None:
 
 def test_who_must_write_what_the_baseline_writes() -> None:
     words = "sliding_window,sliding_window@none,block_cached,self_speculative/linear,jacobi,speculative"
-    words += ",speculative/continuation"
     assert [spec.label for spec in parse_decoder_specs(words, 0.9) if spec.lossless] == [
         "autoregressive",
         "sliding_window@none",
@@ -153,8 +152,6 @@ def test_what_a_checkpoint_cannot_run() -> None:
         ValueError, match=r"sliding_window@0.9 needs .* another kind than ar-sft, which runs autoregressive, .*jacobi"
     ):
         check_runnable(parse_decoder_specs("sliding_window", 0.9), "ar-sft", AR)
-    with pytest.raises(ValueError, match="speculative/continuation needs a checkpoint of another kind"):
-        check_runnable(parse_decoder_specs("speculative/continuation", 0.9), "ar-sft", AR, draft=True)
     with pytest.raises(ValueError, match="speculative needs --draft DIR"):
         check_runnable(parse_decoder_specs("speculative", 0.9), "mars-b8", MASKS)
 

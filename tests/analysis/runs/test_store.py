@@ -143,7 +143,7 @@ def test_an_empty_store_has_an_empty_table(tmp_path: Path) -> None:
 
 
 def test_settings_that_came_later_have_their_defaults(put: Any, change_entries: Any, tmp_path: Path) -> None:
-    change_entries(put(tmp_path), lambda data: data["runs"][0]["settings"].pop("continuation"))
+    change_entries(put(tmp_path), lambda data: data["runs"][0]["settings"].pop("continuation", None))
     store = read_runs(tmp_path)
     assert store.problems == []
     assert list(store.table()["settings.continuation"]) == [False]

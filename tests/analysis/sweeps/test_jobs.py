@@ -117,22 +117,19 @@ def test_timed_runs_take_turns_by_batch_size(tiny_folder: Path) -> None:
 
 def test_drafts_and_the_threshold_that_nobody_reads(tiny_folder: Path, plain_folder: Path) -> None:
     drafts = (str(plain_folder), str(tiny_folder))
-    found = jobs(group(tiny_folder, "speculative", drafts=drafts, continuation=(False, True)))
-    told = [(job.setting["draft"]["name"], job.settings.continuation, job.settings.threshold) for job in found]
+    found = jobs(group(tiny_folder, "speculative", drafts=drafts))
+    told = [(job.setting["draft"]["name"], job.settings.threshold) for job in found]
     assert told == [
-        ("plain", False, None),
-        ("plain", True, 0.95),
-        ("tiny-mars", False, 0.95),
-        ("tiny-mars", True, 0.95),
+        ("plain", None),
+        ("tiny-mars", 0.95),
     ]
-    assert ".speculative@0.95-b4-k4-continuation-plain.b16." in found[1].id
+    assert ".speculative@0.95-b4-k4-tiny-mars.b16." in found[1].id
 
 
 @pytest.mark.parametrize(
     ("decoder", "more", "words"),
     [
         ("sliding_window", {}, "group g: sliding_window needs a checkpoint of stage mars, and that of .* is None"),
-        ("speculative", {"continuation": (True,)}, "group g: continuation needs a checkpoint of stage mars"),
         ("autoregressive", {"dtype": "float8"}, "group g: dtype must be one of"),
         ("autoregressive", {"max_new_tokens": 0}, "group g: max_new_tokens must be >= 1"),
         ("autoregressive", {"checkpoints": ("nowhere",)}, "group g: there is no folder nowhere"),

@@ -48,7 +48,6 @@ def test_a_drafted_lane_needs_two_checkpoints() -> None:
     drafted = LaneChoice(checkpoint="m", decoder="speculative", draft="d")
     assert drafted.checkpoints == ["m", "d"]
     assert drafted.family == "exact"
-    assert LaneChoice(checkpoint="m", decoder="speculative", draft="d", continuation=True).family == "masks"
     assert LaneChoice(checkpoint="m", draft="d").checkpoints == ["m"]
 
 

@@ -71,7 +71,7 @@ def test_the_lanes_begin_as_the_presets(row: LaneRow) -> None:
         ("MARS exact", {"block_size", "layout"}, {"mode", "threshold", "score", "cache_block_size"}),
         ("own", {"threshold", "mode", "seed", "top_p"}, {"layout"}),
         ("one", {"mode"}, {"threshold", "score"}),
-        ("drafted", {"draft", "draft_tokens", "continuation"}, {"layout", "cache_block_size"}),
+        ("drafted", {"draft", "draft_tokens"}, {"layout", "cache_block_size"}),
     ],
 )
 def test_only_what_acts_is_seen(lane: LaneControls, name: str, shown: set[str], hidden: set[str]) -> None:

@@ -59,4 +59,4 @@ def test_without_a_calibration_the_score_is_refused(decoder: str, write_adapter:
     engine: Any = load_checkpoint(write_adapter(), dtype="float32", device="cpu").engine
     engine = Pair(engine, engine) if decoder == "speculative" else engine
     with pytest.raises(ValueError, match="calibrated needs a checkpoint that was calibrated"):
-        DECODERS[decoder](engine, [PROMPT], DecodingSettings(**CALIBRATED, continuation=True))
+        DECODERS[decoder](engine, [PROMPT], DecodingSettings(**CALIBRATED))

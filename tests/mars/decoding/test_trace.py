@@ -45,8 +45,6 @@ CASES: dict[str, dict[str, Any]] = {
     "jacobi": {},
     "prompt_lookup": {},
     "speculative": {},
-    "speculative, continued": {"continuation": True},
-    "speculative, continued, room for few": {"continuation": True, "max_new_tokens": 23, "draft_tokens": 6},
 }
 
 

@@ -63,10 +63,10 @@ def test_a_draft_that_agrees_gains_all_its_tokens() -> None:
 def test_sources_say_what_was_read() -> None:
     target = ScriptedModel([[5, 6, 7, 8, 9, 10, 12, 2]])
     draft = ScriptedModel([[5, 6, 4, 8, 9, 10, 12, 2]], mask_token_id=None)
-    records = run(Pair(target, draft), [[3]], replace(USUAL, continuation=True))
+    records = run(Pair(target, draft), [[3]])
     sources = [[proposal.source for proposal in record.rows[0].proposals] for record in records[:4]]
-    assert sources == [["clean"], ["draft"], ["draft"], ["clean", "draft", "draft", "mask", "mask", "mask"]]
-    assert records[3].rows[0].accepted == 6, "two drafts, the target's token, and all that its masks propose"
+    assert sources == [["clean"], ["draft"], ["draft"], ["clean", "draft", "draft", "draft"]]
+    assert records[3].rows[0].accepted == 3, "two drafts and the target's token"
 
 
 def test_a_mars_draft_needs_fewer_passes() -> None:
@@ -85,20 +85,6 @@ def test_a_row_that_has_its_drafts_waits() -> None:
     assert [[part.row for part in record.rows] for record in records] == [[0, 1], [1], [1], [0, 1]]
     assert [record.phase for record in records] == ["draft"] * 3 + ["verify"]
     assert [len(call.ids) for call in draft.calls] == [2, 2, 2]
-
-
-def test_a_new_threshold_acts_on_the_continuation() -> None:
-    control = Control(0.5)
-    pair = Pair(ScriptedModel(lambda row, position, masks: (5, 0.6)), ScriptedModel([[4] * 30], mask_token_id=None))
-    options = DecodingSettings(draft_tokens=1, block_size=3, continuation=True, max_new_tokens=20)
-    stream = DECODERS["speculative"](pair, [[3]], options, control)
-    found = []
-    for threshold in (0.8, None, 0.5):
-        next(stream)
-        part = next(stream).rows[0]
-        found.append((part.threshold, part.accepted, len(part.proposals)))
-        control.threshold = threshold
-    assert found == [(0.5, 3, 3), (0.8, 1, 3), (None, 1, 2)]
 
 
 @pytest.mark.parametrize("passes", [0, 1, 2, 3, 6])
@@ -130,8 +116,6 @@ def test_stop_during_a_draft_pass_is_recorded() -> None:
         ({}, None, {}, r"needs a second, smaller checkpoint.*--draft DIR.*Pair\(target, draft\)"),
         ({}, {"vocab_size": 64}, {}, "another vocabulary than the target: 64 and 32 tokens"),
         ({}, {"context_length": 16}, {"max_new_tokens": 32}, "max_new_tokens must be < the context length of 16"),
-        ({"mask_token_id": None}, {}, {"continuation": True}, "not trained to fill masks: speculative with cont"),
-        ({}, {}, {"continuation": True, "block_size": 1}, "continuation needs block_size >= 2, got 1"),
         ({}, {}, {"prompts": []}, "prompts must hold at least one prompt"),
     ],
 )
@@ -202,9 +186,9 @@ def engines(model: PreTrainedModel, graphs: bool) -> tuple[ModelEngine, list[Mod
 
 
 @pytest.mark.parametrize("graphs", [False, True])
-def test_a_real_continuation_needs_no_cache(tiny_model: PreTrainedModel, graphs: bool) -> None:
+def test_a_real_draft_needs_no_cache(tiny_model: PreTrainedModel, graphs: bool) -> None:
     target, drafts = engines(tiny_model, graphs)
-    settings = DecodingSettings(draft_tokens=3, block_size=4, threshold=0.2, max_new_tokens=24, continuation=True)
+    settings = DecodingSettings(draft_tokens=3, block_size=4, threshold=0.2, max_new_tokens=24)
     prompts = [[9, 10, 11, 12, 13], [14], [15] * 30]
     for draft in drafts:
         found, twin = (
@@ -269,7 +253,7 @@ def test_the_text_is_the_targets_own(
 def by_the_rules(
     target: Reader, draft: Reader, draft_masks: bool, prompt: list[int], options: DecodingSettings
 ) -> list[tuple[str, int, list[int], int]]:
-    """(phase, start, proposed tokens, accepted) of each pass of one row, greedy, with a continuation."""
+    """(phase, start, proposed tokens, accepted) of each pass of one row, greedy."""
     text: list[int] = []
     expected = []
     while len(text) < options.max_new_tokens and not STOPS & set(text):
@@ -286,15 +270,8 @@ def by_the_rules(
         own = 1
         while own <= len(drafts) and chain[own - 1][0] == drafts[own - 1] and chain[own - 1][0] not in STOPS:
             own += 1
-        path = chain
-        accepted = own
-        if options.continuation and options.threshold is not None:
-            real = (*prompt, *text, *drafts[: own - 1])
-            path = chain[:own] + [target(real, masks) for masks in range(1, options.block_size)]
-            path = path[: options.max_new_tokens - len(text)]
-            accepted = accepted_of(path, own, options)
-        expected.append(("verify", len(text), [token for token, _ in path], accepted))
-        text += [token for token, _ in path[:accepted]]
+        expected.append(("verify", len(text), [token for token, _ in chain], own))
+        text += [token for token, _ in chain[:own]]
     return expected
 
 
@@ -317,12 +294,11 @@ def accepted_of(found: list[tuple[int, float]], sure: int, options: DecodingSett
     options=options_of_tests,
     apart=st.sampled_from((0.0, 0.3, 1.0)),
     draft_masks=st.booleans(),
-    continuation=st.booleans(),
 )
 def test_every_pass_follows_the_rules(
-    seed: int, prompts: list[list[int]], options: DecodingSettings, apart: float, draft_masks: bool, continuation: bool
+    seed: int, prompts: list[list[int]], options: DecodingSettings, apart: float, draft_masks: bool
 ) -> None:
-    options = replace(options, continuation=continuation, temperature=0.0)
+    options = replace(options, temperature=0.0)
     records = run(pair_of(seed, apart, draft_masks=draft_masks), prompts, options)
     for row, prompt in enumerate(prompts):
         found = [
