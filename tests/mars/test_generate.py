@@ -9,7 +9,6 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -17,8 +16,6 @@ import pytest
 
 import mars.generate
 from mars.checkpoint import Checkpoint
-from mars.config import DecodingSettings
-from mars.control import Control
 from mars.decoding import DECODERS
 from mars.generate import COLOURS, RESET, Painter, main
 from mars.metrics import output_ids
@@ -81,23 +78,6 @@ def test_every_decoder_is_reached(
     assert f" in {passes} passes" in capsys.readouterr().err
 
 
-def test_every_setting_has_its_option(
-    options: list[str], tiny_folder: Path, add_decoder: Callable[..., None], capsys: pytest.CaptureFixture[str]
-) -> None:
-    seen: list[tuple[object, DecodingSettings]] = []
-
-    def spy(engine: object, prompts: object, settings: DecodingSettings, control: Control) -> Iterator[ForwardPass]:
-        seen.append((engine, settings))
-        yield ForwardPass(0, "verify", 0.1, 1, (RowPass(0, 0, (Proposal(5, 1.0, "clean"),), 1, None, "length"),))
-
-    add_decoder("spy", spy)
-    given = "--layout linear --cache-block-size 12 --draft-tokens 3 --temperature 0.5 --top-p 0.9"
-    assert main([*options, "--decoder", "spy", *given.split(), "--sampling-seed", "11"]) == 0
-    settings = seen[0][1]
-    assert (settings.layout, settings.cache_block_size, settings.draft_tokens) == ("linear", 12, 3)
-    assert (settings.temperature, settings.top_p, settings.seed) == (0.5, 0.9, 11)
-
-
 def test_the_draft_is_checked_before_anything_is_read(
     options: list[str], tiny_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -119,32 +99,6 @@ def test_a_draft_must_have_the_target_s_tokens(
     assert main([*options, "--decoder", "speculative", "--draft", str(other)]) == 2
     error = capsys.readouterr().err
     assert re.search(r"the draft other has another vocabulary than tiny-mars: '[ab]' is \d+ in one and \d+ in", error)
-
-
-def test_one_token_mode_writes_what_autoregressive_does(options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    texts = []
-    for decoder in (["sliding_window", "--threshold", "none"], ["autoregressive"]):
-        assert main([*options, "--decoder", *decoder]) == 0
-        texts.append(capsys.readouterr().out)
-    assert texts[0] == texts[1]
-    assert texts[0].endswith("\n")
-
-
-@pytest.mark.parametrize(
-    ("extra", "proposals"),
-    [
-        (["--block-size", "6"], 6),
-        (["--extra-proposal"], 5),
-        (["--score", "entropy"], 4),
-        (["--score", "margin", "--threshold", "0.5"], 4),
-        (["--dtype", "bfloat16", "--device", "cpu"], 4),
-    ],
-)
-def test_options(options: list[str], extra: list[str], proposals: int, tmp_path: Path) -> None:
-    path = tmp_path / "run.jsonl"
-    assert main([*options, "--decoder", "sliding_window", "--records", str(path), *extra]) == 0
-    with path.open(encoding="utf-8") as file:
-        assert len([from_json(line) for line in file][1].rows[0].proposals) == proposals
 
 
 @pytest.mark.parametrize(

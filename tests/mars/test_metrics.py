@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from mars.metrics import Tally, output_ids
 from mars.records import FinishReason, ForwardPass, Phase, Proposal, RowPass
 
@@ -56,22 +54,9 @@ def test_passes_that_leave_masks_count() -> None:
     assert tally.acceptance_lengths == {2: 2}
 
 
-def test_a_batch_of_equal_rows_measures_one() -> None:
-    alone = Tally.of([record(0, "decode", 0.1, (0, 0, [5, 6], 2))])
-    batch = Tally.of([record(0, "decode", 0.1, *((row, 0, [5, 6], 2) for row in range(8)))])
-    assert alone.tokens_per_forward == batch.tokens_per_forward == 2.0
-    assert batch.tokens_per_second == pytest.approx(8 * alone.tokens_per_second)
-
-
 def test_nothing_yet_is_zero() -> None:
     tally = Tally.of(RECORDS[:1])
     assert (tally.tokens, tally.tokens_per_forward, Tally().tokens_per_second) == (0, 0.0, 0.0)
-
-
-def test_tallies_share_nothing() -> None:
-    Tally.of(RECORDS)
-    assert not Tally().rows
-    assert not Tally().acceptance_lengths
 
 
 def test_output_is_the_accepted_prefixes_of_one_row() -> None:

@@ -133,15 +133,6 @@ def test_a_row_draws_the_same_in_company() -> None:
     assert len({tuple(row) for row in together.tolist()}) == len(ROWS)
 
 
-def test_rows_can_be_kept_and_moved() -> None:
-    logits, positions = random_logits(4, 5, 50), torch.arange(5).expand(4, 5)
-    everyone = sampling(*ROWS)
-    order = torch.tensor([3, 1, 0])
-    assert torch.equal(
-        pick(logits[order], positions[order], everyone.select(order)), pick(logits, positions, everyone)[order]
-    )
-
-
 def test_greedy_rows_take_the_first_best_token() -> None:
     logits = torch.tensor([[[0.0, 2.0, 2.0, 1.0]]]).repeat(2, 50, 1)
     positions = torch.arange(50).expand(2, 50)
@@ -175,11 +166,6 @@ def test_the_nucleus_is_the_smallest_set_sufficing() -> None:
 def test_of_equally_probable_tokens_the_lower_ids_stay() -> None:
     assert kept([1.0] * 8, 0.5) == [0, 1, 2, 3]
     assert kept([0.0, 2.0, 0.0, 2.0], 0.3) == [1]
-
-
-def test_top_p_looks_at_the_heated_distribution() -> None:
-    logits = [math.log(weight) for weight in (0.6, 0.3, 0.1)]
-    assert (kept(logits, 0.7), kept(logits, 0.7, temperature=0.25)) == ([0, 1], [0])
 
 
 @pytest.mark.parametrize("others", [[], [{"temperature": 1.0, "top_p": 0.5}]])

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from mars.checkpoint import Checkpoint
 from mars.config import DecodingSettings
 from mars.control import Control
 from mars.decoders import TABLE
@@ -60,12 +59,6 @@ def model() -> ScriptedModel:
 def alone(decoder: str, prompt: list[int], settings: DecodingSettings, static: bool = False) -> list[ForwardPass]:
     """The records of a run of its own."""
     return list(DECODERS[decoder](Prompted(static_shapes=static), [prompt], settings))
-
-
-def test_a_stream_is_what_its_decoder_yields_alone(model: ScriptedModel) -> None:
-    service = Service(model)
-    for decoder in METHODS:
-        assert list(service.submit(decoder, [5, 6, 7], USUAL)) == alone(decoder, [5, 6, 7], USUAL)
 
 
 @pytest.mark.parametrize("static", [False, True])
@@ -141,25 +134,6 @@ def test_a_row_waits_for_its_reader(ahead: int, static: bool) -> None:
         assert len(slow._member.records) <= ahead
     assert list(other) == []
     assert found + list(slow) == alone("sliding_window", [4, 5], USUAL, static)
-
-
-def test_the_pace_of_readers_changes_no_record(tiny: Checkpoint) -> None:
-    rhythms = {0: 1, 1: 2, 2: 3, 3: 5}
-    kinds = ["sliding_window", "autoregressive", "self_speculative", "sliding_window"]
-    settings = DecodingSettings(block_size=4, threshold=0.3, max_new_tokens=24, layout="quadratic")
-    prompts = [tiny.encode("x" * (1 + 3 * number)) for number in rhythms]
-    service = Service(tiny.engine)
-    streams = [service.submit(*job, settings, ahead=1) for job in zip(kinds, prompts, strict=True)]
-    found: list[list[ForwardPass]] = [[] for _ in streams]
-    for tick in range(600):
-        for number, rhythm in rhythms.items():
-            if tick % rhythm == 0:
-                found[number] += [record for record in [next(streams[number], None)] if record]
-    for number, stream in enumerate(streams):
-        expected = list(DECODERS[kinds[number]](tiny.engine, [prompts[number]], settings))
-        assert output_ids(found[number]) == output_ids(expected), number
-        assert [r.rows[0].accepted for r in found[number]] == [r.rows[0].accepted for r in expected]
-        assert list(stream) == []
 
 
 def test_a_threshold_acts_behind_the_records_that_wait(model: ScriptedModel) -> None:

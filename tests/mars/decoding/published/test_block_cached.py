@@ -108,28 +108,6 @@ def test_every_pass_of_every_batch_follows_the_rules(
     assert [record.index for record in records] == list(range(len(records)))
 
 
-def test_passes_read_the_block_so_far() -> None:
-    model = ScriptedModel([[5, 6, 7, 8, 9, 10, 12, 13, 14]])
-    records = run(model, [[3, 4]], DecodingSettings(block_size=2, threshold=0.5, cache_block_size=4, max_new_tokens=9))
-    assert [record.phase for record in records] == ["prefill", "decode", "decode", "commit"] + ["decode"] * 2 + [
-        "commit",
-        "decode",
-    ]
-    assert [call.ids[0] for call in model.calls] == [
-        [3],
-        [4, 31],
-        [5, 6, 31],
-        [5, 6, 7, 8],
-        [8, 31],
-        [9, 10, 31],
-        [9, 10, 12, 13],
-        [13],
-    ]
-    assert [call.slots[0] for call in model.calls][1:5] == [[2, 3], [3, 4, 5], [3, 4, 5, 6], [6, 7]]
-    assert [record.query_tokens for record in records] == [1, 2, 3, 4, 2, 3, 4, 1]
-    assert [part.accepted for record in records for part in record.rows] == [0, 2, 2, 0, 2, 2, 0, 1]
-
-
 def test_a_row_that_filled_its_block_waits() -> None:
     def script(row: int, position: int, masks: int) -> tuple[int, float]:
         return 5 + position, (0.9 if row == 0 or masks == 0 else 0.2)

@@ -60,15 +60,6 @@ def test_a_draft_that_agrees_gains_all_its_tokens() -> None:
     assert (tally.tokens, tally.passes) == (8, 2)
 
 
-def test_sources_say_what_was_read() -> None:
-    target = ScriptedModel([[5, 6, 7, 8, 9, 10, 12, 2]])
-    draft = ScriptedModel([[5, 6, 4, 8, 9, 10, 12, 2]], mask_token_id=None)
-    records = run(Pair(target, draft), [[3]])
-    sources = [[proposal.source for proposal in record.rows[0].proposals] for record in records[:4]]
-    assert sources == [["clean"], ["draft"], ["draft"], ["clean", "draft", "draft", "draft"]]
-    assert records[3].rows[0].accepted == 3, "two drafts and the target's token"
-
-
 def test_a_mars_draft_needs_fewer_passes() -> None:
     target, draft = ScriptedModel([[5, 6, 7, 8, 9, 2]]), ScriptedModel([[5, 6, 7, 8, 9, 2]])
     records = run(Pair(target, draft), [[3]])
