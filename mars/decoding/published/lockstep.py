@@ -156,14 +156,14 @@ class LockstepBatch:
         self.upload()
 
 
-def prompt_chunks(lengths: Sequence[int], multiple: int = 1) -> Iterator[tuple[int, int, list[int]]]:
-    """The chunks, each a multiple of some tokens, in which so many tokens of each row are read.
+def prompt_chunks(lengths: Sequence[int]) -> Iterator[tuple[int, int, list[int]]]:
+    """The chunks in which so many tokens of each row are read.
 
     Rows are aligned on their right ends: first and last column, counted from there, and the tokens of each row.
     """
     left = max(lengths, default=0)
     while left:
-        after = max(left - PREFILL_CHUNK // multiple * multiple, 0)
+        after = max(left - PREFILL_CHUNK, 0)
         yield -left, -after, [max(length - after, 0) - max(length - left, 0) for length in lengths]
         left = after
 
