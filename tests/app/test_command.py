@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from app.models.manager import SHIPPED
 from mars.checkpoint.sources import unavailable
 from tests.app.driving import run
 from tests.app.page_process import Forked, fork
@@ -82,18 +81,6 @@ def test_a_broken_folder_leaves_the_app_up(
     run(tab)
     assert tab.locator("[data-lane=a] .lens-pass").count() > 0
     assert tab.locator("[data-lane=b] .lens-lane-problem").count() == 1
-
-
-@pytest.mark.browser
-@pytest.mark.slow
-def test_the_shipped_pair_writes_side_by_side(forked: Callable[..., str], visit: Callable[..., Page]) -> None:
-    tab = visit(forked("--ar", str(SHIPPED / "ar-sft"), "--mars", str(SHIPPED / "mars-b8")))
-    run(tab)
-    tokens = tab.inner_text("[data-lane=b] [data-counter=tokens]")
-    passes = tab.inner_text("[data-lane=b] .lens-lane-sum").split()[0]
-    assert int(tokens) > int(passes) > 0
-    assert tab.inner_text("[data-lane=a] [data-counter=tokensPerForward]") == "1.00"
-    assert tab.locator(".lens-badge").first.inner_text() in {"✓ right", "× wrong"}
 
 
 @pytest.mark.browser

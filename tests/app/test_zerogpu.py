@@ -94,4 +94,8 @@ def test_the_space_answers_a_visitor(
     tab.click("#run")
     tab.wait_for_selector("#stage [data-state=done]")
     tab.wait_for_selector("#run:not([disabled])")
+    tokens = tab.inner_text("[data-lane=b] [data-counter=tokens]")
+    assert int(tokens) > int(tab.inner_text("[data-lane=b] .lens-lane-sum").split()[0]) > 0
+    assert tab.inner_text("[data-lane=a] [data-counter=tokensPerForward]") == "1.00"
+    assert tab.locator(".lens-badge").first.inner_text() in {"✓ right", "× wrong"}
     assert [call.get("visitor", call) for call in calls()] == ["a visitor"]
