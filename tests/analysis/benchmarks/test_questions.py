@@ -11,11 +11,8 @@ import pytest
 from analysis.benchmarks.questions import Families, fingerprint
 from analysis.benchmarks.spec_bench import (
     CATEGORIES,
-    GROUPS,
     MT_BENCH_CATEGORIES,
     QUESTIONS,
-    Question,
-    parts_of,
     read_questions,
 )
 from mars_tasks import SEED_STRIDE, TASKS, sample
@@ -33,14 +30,6 @@ def test_the_shipped_file_is_the_benchmark() -> None:
     assert {len(question.turns) for question in questions if question.group == "mt_bench"} == {2}
     assert {len(question.turns) for question in questions if question.group != "mt_bench"} == {1}
     assert questions[0].turns[0].startswith("Compose an engaging travel blog post")
-
-
-def test_the_parts_are_groups_categories_and_all() -> None:
-    parts = parts_of(read_questions(SHIPPED))
-    assert list(parts) == [*GROUPS, *MT_BENCH_CATEGORIES, "overall"]
-    assert {len(parts[group]) for group in GROUPS} == {80}
-    assert (len(parts["coding"]), len(parts["overall"])) == (10, 480)
-    assert list(parts_of([Question(number=1, category="qa", turns=("Who?",))])) == ["qa", "overall"]
 
 
 def test_a_limit_takes_the_first_of_each_category() -> None:

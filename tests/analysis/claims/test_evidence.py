@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.claims import CLAIMS
-from analysis.claims.evidence import GreedyRuns, by_turn, on_same_problems
+from analysis.claims.evidence import GreedyRuns, on_same_problems
 
 ROOT = Path(__file__).parents[3]
 
@@ -31,19 +31,10 @@ def test_models_of_one_name_are_told_apart(fabricate: Any, make: Any, mars: Any)
     assert names == ["mars-b8 (210,000 conversations)", "mars-b8 (48,000 conversations)"]
 
 
-def test_sampled_runs_take_no_part(fabricate: Any, make: Any, ar: Any) -> None:
+def test_sampled_and_unjudged_runs_take_no_part(fabricate: Any, make: Any, ar: Any) -> None:
     assert GreedyRuns(fabricate.store([make(ar(), temperature=0.7)])).all == []
-
-
-def test_runs_that_nobody_judged_take_no_part(fabricate: Any, make: Any, ar: Any) -> None:
     entry, rows = make(ar())
     assert GreedyRuns(fabricate.store([({**entry, "judged": False}, rows)])).all == []
-
-
-def test_runs_of_other_groups_take_no_turns_together(fabricate: Any, make: Any) -> None:
-    runs = GreedyRuns(fabricate.store([make(group="a"), make(group="b"), make()])).all
-    assert len({run.turn for run in runs}) == 3
-    assert [[run.group for run in turn] for turn in by_turn(runs)] == [["a"], ["b"]]
 
 
 def test_runs_in_bfloat16_are_compared_on_one_machine(fabricate: Any, make: Any, ar: Any, mars: Any) -> None:

@@ -39,14 +39,11 @@ def test_an_interval_is_judged_whole(interval: Interval, verdict: ClaimVerdict) 
     assert faster(interval) is verdict
 
 
-def test_what_meets_both_criteria_fails() -> None:
-    assert verdict_of(holds=True, fails=True) is ClaimVerdict.FAILS
-
-
 def test_the_worst_comparison_decides() -> None:
     assert worst([ClaimVerdict.HOLDS, ClaimVerdict.OPEN, ClaimVerdict.FAILS]) is ClaimVerdict.FAILS
     assert worst([ClaimVerdict.HOLDS, ClaimVerdict.MISSING]) is ClaimVerdict.MISSING
     assert worst([]) is ClaimVerdict.MISSING
+    assert verdict_of(holds=True, fails=True) is ClaimVerdict.FAILS
     shown = Comparison(compared={"model": "a"}, measured={"gain": "2"})
     held = Comparison(compared={"model": "b"}, measured={"gain": "3"}, verdict=ClaimVerdict.HOLDS)
     assert Finding(comparisons=[shown, held]).verdict is ClaimVerdict.HOLDS, "what is only shown is not judged"

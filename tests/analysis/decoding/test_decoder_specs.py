@@ -7,7 +7,6 @@ from analysis.decoding.decoder_specs import (
     check_runnable,
     default_decoder_specs,
     parse_decoder_specs,
-    parse_threshold,
 )
 from mars import decoders
 from mars.config import DecodingSettings
@@ -154,9 +153,3 @@ def test_what_a_checkpoint_cannot_run() -> None:
         check_runnable(parse_decoder_specs("sliding_window", 0.9), "ar-sft", AR)
     with pytest.raises(ValueError, match="speculative needs --draft DIR"):
         check_runnable(parse_decoder_specs("speculative", 0.9), "mars-b8", MASKS)
-
-
-def test_thresholds() -> None:
-    assert (parse_threshold("none"), parse_threshold("0.5")) == (None, 0.5)
-    with pytest.raises(ValueError, match="a threshold must be a number or none, got ''"):
-        parse_threshold("")

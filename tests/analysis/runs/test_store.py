@@ -136,12 +136,6 @@ def test_table_has_a_row_for_every_run(entry: Any, rows: pd.DataFrame, put: Any,
     assert (second["seconds"], second["tokens_per_second"]) == (2.0, 10.0)
 
 
-def test_an_empty_store_has_an_empty_table(tmp_path: Path) -> None:
-    store = read_runs(tmp_path / "nowhere")
-    assert (list(store.entries), list(store.problems), len(store.table())) == ([], [], 0)
-    assert tuple(store.table().columns) == columns()
-
-
 def test_settings_that_came_later_have_their_defaults(put: Any, change_entries: Any, tmp_path: Path) -> None:
     change_entries(put(tmp_path), lambda data: data["runs"][0]["settings"].pop("continuation", None))
     store = read_runs(tmp_path)

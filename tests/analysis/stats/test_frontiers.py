@@ -25,8 +25,3 @@ def test_speed_at_loss_is_between_the_neighbours() -> None:
     assert speed_at_loss(runs, baseline, 5)[1].std() > 0
     with pytest.raises(ValueError, match="points must be >= 0, got -1"):
         speed_at_loss(runs, baseline, -1)
-
-
-def test_runs_must_be_comparable() -> None:
-    with pytest.raises(ValueError, match="same problems"):
-        speed_at_loss([rows(3)], rows(3, n=20), 2)
