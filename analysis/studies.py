@@ -145,7 +145,7 @@ _ALL = (
     ),
     Study(
         "ablations",
-        "block sizes, the SFT loss, thresholds, block diffusion",
+        f"block sizes, the SFT loss, thresholds; with commit {_WITH_GATED} block diffusion too",
         _sweep("ablations"),
         0.4,
         machine=_CORES,
