@@ -55,17 +55,6 @@ def test_draws_follow_the_softmax(temperature: float, top_p: float) -> None:
     assert p_value(across, expected) > 0.001
 
 
-def test_successive_draws_are_independent() -> None:
-    ids = pick(LOGITS[:4].expand(1, DRAWS, -1), torch.arange(DRAWS)[None], sampling({"temperature": 1.0}))[0]
-    one = distribution(LOGITS[:4].tolist(), 1.0, 1.0)
-    assert p_value(ids[::2] * 4 + ids[1::2], [first * second for first in one for second in one]) > 0.001
-
-
-def test_noise_is_standard_gumbel() -> None:
-    noise = gumbel(torch.tensor([11]), torch.arange(300)[None], 300)
-    assert stats.kstest(noise.flatten().numpy(), "gumbel_r").pvalue > 0.001
-
-
 @pytest.mark.parametrize("shift", [shift for shift in itertools.product((-1, 0, 1), repeat=3) if shift > (0, 0, 0)])
 def test_neighbouring_noise_is_uncorrelated(shift: tuple[int, int, int]) -> None:
     noise = gumbel(torch.arange(64), torch.arange(64).expand(64, 64), 64)

@@ -151,17 +151,6 @@ def test_a_long_prompt_is_read_in_chunks(monkeypatch: pytest.MonkeyPatch) -> Non
         assert parts(records, row.number) == alone(row)
 
 
-def test_new_prompts_and_tokens_come_by_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pool, "PREFILL_CHUNK", 2)
-    engine = model()
-    running = Pool(engine, 2, CAPACITY)
-    running.join(row_of(engine, 0, [5], threshold=None))
-    records = [running.step()]
-    running.join(row_of(engine, 1, [6] * 7))
-    records += [running.step() for _ in range(6)]
-    assert [record.phase for record in records] == ["decode", *["prefill", "decode"] * 3]
-
-
 def test_stopped_rows_are_not_counted_as_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     engine, counted = model(), []
     policy = Policy(engine)
