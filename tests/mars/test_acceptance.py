@@ -1,4 +1,4 @@
-"""Scores and accepted prefixes against their definitions, and against twins in plain Python."""
+"""Scores and accepted prefixes against their definitions; tests/mars/test_reference.py compares whole texts."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import math
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from mars.acceptance import (
     SCORES,
@@ -123,62 +121,6 @@ def test_the_accepted_prefix_ends_with_a_stop() -> None:
     assert lengths([[1.0] * 3] * 5, ids, [0.0] * 5, stops=()) == [3] * 5
     assert matches([[2, 6, 7], [5, 6, 2]], [[2, 6], [5, 6]], stops=()) == [3, 3]
     assert matches([[5, 6]], [[]]) == [1], "no draft at all"
-
-
-def threshold_twin(ids: list[int], scores: list[float], limit: float | None, score: ScoreName, room: int) -> int:
-    accepted = 0
-    for token, value in zip(ids, scores, strict=True):
-        met = limit is not None and (value <= limit if score == "entropy" else value >= limit)
-        if accepted == room or (accepted and not met):
-            break
-        accepted += 1
-        if token == STOP:
-            break
-    return accepted
-
-
-def match_twin(ids: list[int], drafts: list[int], room: int) -> int:
-    accepted = 0
-    for column, token in enumerate(ids[: len(drafts) + 1]):
-        if accepted == room or (column and drafts[column - 1] != ids[column - 1]):
-            break
-        accepted += 1
-        if token == STOP:
-            break
-    return accepted
-
-
-@st.composite
-def passes_of_rows(draw: st.DrawFn) -> tuple[int, int, list]:
-    rows, columns = draw(st.integers(1, 4)), draw(st.integers(1, 6))
-    tokens = st.integers(0, 3)
-    row = st.tuples(
-        st.lists(tokens, min_size=columns, max_size=columns),
-        st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), min_size=columns, max_size=columns),
-        st.none() | st.sampled_from([0.0, 0.25, 0.4, 1.0]),
-        st.integers(0, 7),
-        st.lists(st.booleans(), min_size=columns - 1, max_size=columns - 1),
-    )
-    return rows, columns, draw(st.lists(row, min_size=rows, max_size=rows))
-
-
-@settings(max_examples=100, deadline=None)
-@given(drawn=passes_of_rows(), score=st.sampled_from(list(SCORES)))
-def test_thresholds_accept_what_the_plain_twin_accepts(drawn: tuple[int, int, list], score: ScoreName) -> None:
-    ids, scores, limits, room, _ = (list(part) for part in zip(*drawn[2], strict=True))
-    expected = [threshold_twin(*row[:3], score, row[3]) for row in drawn[2]]
-    assert lengths(scores, ids, limits, room, score) == expected
-
-
-@settings(max_examples=100, deadline=None)
-@given(drawn=passes_of_rows())
-def test_matching_accepts_what_the_plain_twin_accepts(drawn: tuple[int, int, list]) -> None:
-    ids, _, _, room, right = (list(part) for part in zip(*drawn[2], strict=True))
-    drafts = [
-        [token if good else -1 for token, good in zip(row, flags, strict=False)]
-        for row, flags in zip(ids, right, strict=True)
-    ]
-    assert matches(ids, drafts, room) == [match_twin(*row) for row in zip(ids, drafts, room, strict=True)]
 
 
 def test_everything_reaches_the_host() -> None:

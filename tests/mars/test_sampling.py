@@ -104,24 +104,6 @@ def random_logits(*shape: int, seed: int = 0) -> torch.Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed)) * 3
 
 
-ROWS = [
-    {"temperature": 0.7, "seed": 1},
-    {},
-    {"temperature": 1.5, "top_p": 0.8, "seed": 1},
-    {"temperature": 1.0, "top_p": 0.3, "seed": 9},
-]
-
-
-def test_a_row_draws_the_same_in_company() -> None:
-    logits, positions = random_logits(4, 9, 300), torch.arange(9).expand(4, 9) + torch.tensor([[0], [3], [50], [7]])
-    together = pick(logits, positions, sampling(*ROWS))
-    for row, options in enumerate(ROWS):
-        for column in range(9):
-            cell = (slice(row, row + 1), slice(column, column + 1))
-            assert pick(logits[cell], positions[cell], sampling(options)).item() == together[row, column]
-    assert len({tuple(row) for row in together.tolist()}) == len(ROWS)
-
-
 def test_greedy_rows_take_the_first_best_token() -> None:
     logits = torch.tensor([[[0.0, 2.0, 2.0, 1.0]]]).repeat(2, 50, 1)
     positions = torch.arange(50).expand(2, 50)

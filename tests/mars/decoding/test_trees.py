@@ -54,12 +54,6 @@ def test_a_plan_has_the_columns_that_pay(price: float) -> None:
     assert price > 0.2 or len(seen) > 3
 
 
-def test_sure_drafts_get_their_masks_at_the_end() -> None:
-    sure, unsure = (Expectation(4).plan(drafts([odds] * 4), 0.06, 50).masks for odds in (0.98, 0.3))
-    assert (sure[:-1], sure[-1] >= 2) == ((0, 0, 0, 0), True)
-    assert unsure[0] > unsure[-1]
-
-
 def test_scores_are_calibrated_by_what_was_right() -> None:
     expected = Expectation(4)
     before = expected.proposal(5, 0.55).odds

@@ -106,21 +106,3 @@ def test_every_pass_of_every_batch_follows_the_rules(
     assert seen(records) == by_the_rules(reader, prompts, options)
     assert len(records) == len(model.calls)
     assert [record.index for record in records] == list(range(len(records)))
-
-
-def test_a_row_that_filled_its_block_waits() -> None:
-    def script(row: int, position: int, masks: int) -> tuple[int, float]:
-        return 5 + position, (0.9 if row == 0 or masks == 0 else 0.2)
-
-    model = ScriptedModel(script, seconds_per_pass=1.0)
-    options = DecodingSettings(block_size=4, threshold=0.5, cache_block_size=4, max_new_tokens=8)
-    records = run(model, [[3], [4]], options)
-    assert [[part.row for part in record.rows] for record in records] == [
-        *([[0, 1], [1], [1], [1], [0, 1]]),
-        *([[0, 1], [1], [1], [1]]),
-    ]
-    assert [record.phase for record in records] == ["decode"] * 4 + ["commit"] + ["decode"] * 4
-    assert {record.seconds for record in records} == {1.0}
-    # Row 0 rides along: one of its tokens and the masks that row 1 has room for.
-    assert [len(call.ids) for call in model.calls] == [2] * 6 + [1] * 3
-    assert [record.query_tokens for record in records[:5]] == [8, 3 + 3, 3 + 2, 3 + 1, 8]
