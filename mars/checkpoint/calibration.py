@@ -15,7 +15,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from mars.checkpoint.sources import RECORD_FILE
-from mars.config import DEFAULT_THRESHOLD, MAX_BLOCK_SIZE, SCORES, ScoreName, check_threshold
+from mars.config import DEFAULT_THRESHOLD, MAX_BLOCK_SIZE, ScoreName, check_threshold
 from mars.schema import Open, checked
 
 Measured = tuple[float, float, float]
@@ -63,11 +63,6 @@ class Scores(Open):
     def pairs(self) -> Sequence[tuple[float, float]]:
         """The calibration for an engine, none if there is none."""
         return () if self.calibration is None else self.calibration.masks
-
-    @property
-    def names(self) -> tuple[ScoreName, ...]:
-        """The scores that the checkpoint can be decoded by."""
-        return tuple(name for name in SCORES if name != "calibrated" or self.calibration is not None)
 
 
 def scores_of(record: Mapping[str, Any]) -> Scores:
