@@ -10,7 +10,7 @@ from app.board.messages import Message
 from app.compare.lane_choice import LaneChoice
 from app.compare.runner import Runner
 from app.models.manager import Models
-from app.scheduling import AdmissionQueue, BusyError, LiveRun, Sessions
+from app.scheduling import AdmissionQueue, BusyError, Sessions
 from mars.checkpoint import Checkpoint
 from mars.schema import checked
 from tests.app.live_runs import PATIENCE_SECONDS, event_stream, until
@@ -171,17 +171,6 @@ def test_a_draft_is_paired_with_its_target(make_runner: MakeRunner) -> None:
     assert closing(found) == ("done", "Done. Draft model: 2 of 5 right.")
 
 
-def test_a_board_waits_in_line_and_says_so(make_runner: MakeRunner) -> None:
-    runner = make_runner(places=1)
-    with runner.queue.lock("cpu"):
-        first, second = start(runner, AR, session="first"), start(runner, AR, session="second")
-        until(lambda: of_kind(written(runner, second), "state"))
-        told = "queued", "Waiting for the device: 1 run is ahead of yours."
-        assert closing(written(runner, second)) == told
-    assert closing(over(runner, first))[0] == "done"
-    assert closing(over(runner, second))[0] == "done"
-
-
 def test_a_full_line_refuses_with_a_sentence(make_runner: MakeRunner) -> None:
     runner = make_runner(places=1, line=0)
     with runner.queue.lock("cpu"):
@@ -189,60 +178,3 @@ def test_a_full_line_refuses_with_a_sentence(make_runner: MakeRunner) -> None:
         with pytest.raises(BusyError, match=r"^The app is busy"):
             start(runner, AR, session="second")
     over(runner, first)
-
-
-def test_a_new_board_stops_the_run_before(make_runner: MakeRunner) -> None:
-    runner = make_runner()
-    before = LiveRun(runner.queue.join(), 0.9)
-    runner.sessions.begin("me", before)
-    assert closing(score(runner, AR))[0] == "done"
-    assert before.stopped
-
-
-def test_stopping_keeps_what_there_is(make_runner: MakeRunner) -> None:
-    runner = make_runner()
-    with runner.queue.lock("cpu"):
-        identity = start(runner, AR, MARS)
-        until(lambda: of_kind(written(runner, identity), "open"))
-        runner.sessions.stop("me")
-    found = over(runner, identity)
-    assert closing(found)[0] == "stopped"
-    assert len(of_kind(found, "open")[0]["problems"]) == PLAN.count
-
-
-def test_a_board_stopped_in_line_never_begins(make_runner: MakeRunner) -> None:
-    runner = make_runner(places=1)
-    with runner.queue.lock("cpu"):
-        first, second = start(runner, AR, session="first"), start(runner, AR, session="second")
-        until(lambda: of_kind(written(runner, second), "state"))
-        runner.sessions.stop("second")
-        assert closing(over(runner, second)) == ("stopped", "Stopped before the first pass.")
-    over(runner, first)
-
-
-def test_a_closed_page_frees_the_boards_place(make_runner: MakeRunner) -> None:
-    runner = make_runner(places=1)
-    with runner.queue.lock("cpu"):
-        identity = start(runner, AR, MARS)
-        until(lambda: any(runner.models._users.values()))
-        runner.event_streams.leave(identity)
-        assert runner.queue.counts()["active"] == 0
-    over(runner, identity)
-    assert not any(runner.models._users.values())
-    assert not runner.sessions.running("me")
-
-
-def test_a_failure_is_told_without_its_words(
-    make_runner: MakeRunner, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    def fail(*_: Any, **__: Any) -> None:
-        raise KeyError("secret")
-
-    runner = make_runner()
-    monkeypatch.setattr(runner.models.get("ar").engine, "open", fail)
-    state, sentence = closing(score(runner, AR))
-    assert state == "failed"
-    assert "secret" not in sentence
-    assert "secret" in caplog.text
-    monkeypatch.undo()
-    assert closing(score(runner, AR))[0] == "done"
