@@ -6,7 +6,8 @@ import { addressOf, viewOf } from "../../app/browser/tradeoffs/view.js";
 
 const listeners = {};
 globalThis.window = { addEventListener: (name, act) => (listeners[name] = act) };
-globalThis.document = { getElementById: () => null, dispatchEvent() {} };
+const asks = {};
+globalThis.document = { getElementById: () => null, dispatchEvent() {}, addEventListener: (name, act) => (asks[name] = act) };
 globalThis.location = { search: "", pathname: "/", hash: "", get href() { return `http://lens.test/${this.search}`; } };
 globalThis.history = {
   state: null,
@@ -103,4 +104,19 @@ test("a view of Trade-offs and its address say the same", () => {
   assert.deepEqual(back, { view, run: "r1", refused: [] });
   for (const points of ["none", "0", "51", ""]) assert.deepEqual(viewOf({ points }).refused, ["points"]);
   for (const batch of ["0", "-1", "x", "1.5"]) assert.deepEqual(viewOf({ batch }).refused, ["batch"]);
+});
+
+test("what another tab asks of Compare is an address", async () => {
+  const { address, asked } = open("?seed=3&task=logic&tau=0.8&b.preset=AR&a.block_size=4&prompt=x");
+  asks["lens:use"]({ detail: { choice: { checkpoint: "m", draft: null, follows: false, threshold: 0.7, extra_proposal: true } } });
+  await new Promise(setImmediate);
+  const lane = { "b.checkpoint": "m", "b.extra_proposal": "true", "b.mode": "own", "b.threshold": "0.7" };
+  const left = { tau: "0.8", "a.block_size": "4" };
+  assert.deepEqual(asked.at(-1), { seed: "3", task: "logic", prompt: "x", ...left, ...lane });
+  asks["lens:problem"]({ detail: { task: "table_lookup", seed: 5 } });
+  await new Promise(setImmediate);
+  assert.deepEqual(asked.at(-1), { ...left, ...lane, task: "table_lookup", seed: "5" });
+  address.settings.open({ models: "tiny" });
+  await new Promise(setImmediate);
+  assert.deepEqual(asked.at(-1), { models: "tiny" });
 });
