@@ -18,7 +18,7 @@ from app.compare.generation import generate as generated
 from app.compare.runner import Runner
 from app.models.sentences import without_paths
 from app.tabs.parts import refusing
-from app.tradeoffs.run_cache import RUNS, stamp_of
+from app.tradeoffs.run_cache import RUNS
 from mars import decoders
 from mars.config import DEFAULT_NEW_TOKENS, DEFAULT_THRESHOLD
 from mars.schema import checked
@@ -82,7 +82,7 @@ def _named(text: str) -> str:
 def table(folder: Path, columns: object = None) -> dict[str, Any]:
     """The runs of a folder: `headers`, `data`, in `problems` what cannot be read; ValueError for an unknown column."""
     with _one_at_a_time:  # reading takes seconds: who asks meanwhile gets the same table
-        found = _read(folder, stamp_of(folder))
+        found = _read(folder)
     if columns is None:
         return found
     wanted = checked(COLUMNS, columns, "columns")
@@ -94,8 +94,8 @@ def table(folder: Path, columns: object = None) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=1)
-def _read(folder: Path, stamp: object) -> dict[str, Any]:
-    """The table as JSON; `stamp` changes when the folder does."""
+def _read(folder: Path) -> dict[str, Any]:
+    """The table as JSON."""
     store = read_runs(folder)
     rows = json.loads(store.table().to_json(orient="split", index=False, double_precision=15))
     problems = [without_paths(problem) for problem in store.problems]

@@ -55,13 +55,6 @@ def parser() -> argparse.ArgumentParser:
     add_setting(command, "max_new_tokens")
     add("--title", default="", help="what the run is called in the page")
     add("--note", default="", help="what to look at, in a sentence or two")
-    add(
-        "--takes",
-        type=int,
-        default=1,
-        metavar="N",
-        help="record each lane N times and keep the fastest: the text is the same, and a busy machine's pauses go",
-    )
     add_device_options(command, dtype=False)
     add("--output", type=Path, required=True, metavar="FILE.json", help="where to write the run")
     return command
@@ -114,7 +107,6 @@ def _value(text: str) -> Any:
 
 
 def _write(words: Sequence[str], prompt: str, options: argparse.Namespace) -> Lane:
-    """The fastest of so many takes."""
     from mars.checkpoint import load_checkpoint  # late: torch takes seconds, and a wrong option is said before
     from mars.decoding import DECODERS
 
@@ -122,15 +114,12 @@ def _write(words: Sequence[str], prompt: str, options: argparse.Namespace) -> La
     checkpoint = load_checkpoint(source, device=options.device)
     settings, ids = _settings(words, options.max_new_tokens, checkpoint.block_size), checkpoint.encode(prompt)
     key = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-") or "lane"
-    found = []
-    for _ in range(max(1, options.takes)):
-        lane = Lane(key, title, decoder, checkpoint, settings, len(ids))
-        control = Control(settings.threshold, settings.score, trace=True)
-        for record in DECODERS[decoder](checkpoint.engine, [ids], settings, control):
-            lane.add(record)
-        lane.end()
-        found.append(lane)
-    return min(found, key=lambda lane: lane.tally.seconds)
+    lane = Lane(key, title, decoder, checkpoint, settings, len(ids))
+    control = Control(settings.threshold, settings.score, trace=True)
+    for record in DECODERS[decoder](checkpoint.engine, [ids], settings, control):
+        lane.add(record)
+    lane.end()
+    return lane
 
 
 if __name__ == "__main__":

@@ -31,21 +31,12 @@ STAGES: tuple[Stage, ...] = get_args(Stage)
 """The stages of training that runs name, adapters aside; the last is of old runs alone, which commit 4ebfdf5 made."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Family:
-    """Decoders whose passes look alike: the style sheets' `colour`, and in one sentence what a pass writes."""
-
-    colour: str
-    hint: str
-
-
-FAMILIES: dict[FamilyName, Family] = {
-    "ar": Family(colour="--lens-ar", hint="One token per forward pass."),
-    "masks": Family(colour="--lens-mars", hint="Several tokens per forward pass: all whose confidence reaches τ."),
-    "exact": Family(
-        colour="--lens-exact", hint="Several tokens per forward pass, and the same text as one token per pass."
-    ),
+HINTS: dict[FamilyName, str] = {
+    "ar": "One token per forward pass.",
+    "masks": "Several tokens per forward pass: all whose confidence reaches τ.",
+    "exact": "Several tokens per forward pass, and the same text as one token per pass.",
 }
+"""What a pass of each family of decoders writes, whose passes look alike."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,10 +232,9 @@ def load(place: str) -> Any:
 
 
 def as_json() -> str:
-    """The table, the families, phases that count and scores of which less is surer (app/browser/shared/decoders.js)."""
+    """The table, phases that count and scores of which less is surer (app/browser/shared/decoders.js)."""
     told: Mapping[str, Any] = {
         "decoders": {name: _told(decoder) for name, decoder in TABLE.items()},
-        "families": {name: asdict(family) for name, family in FAMILIES.items()},
         "counted": sorted(COUNTED),
         "surer_when_lower": [score for score in SCORES if meets_threshold(0.0, 1.0, score)],
     }

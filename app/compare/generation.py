@@ -28,7 +28,7 @@ NAME = text_of(200)
 _log = logging.getLogger(__name__)
 
 Answer = dict[str, Any]
-"""The progress of an answer, at the end all of it (docs/api.md), or what somebody else makes of the lane."""
+"""The progress of an answer, at the end all of it (docs/api.md)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,16 +70,11 @@ class GenerateRequest:
 
 
 def generate(
-    runner: Runner,
-    session: str,
-    wanted: GenerateRequest,
-    now: Callable[[], float] = time.monotonic,
-    finish: Callable[[Lane], Answer] | None = None,
+    runner: Runner, session: str, wanted: GenerateRequest, now: Callable[[], float] = time.monotonic
 ) -> Iterator[Answer]:
     """Yield the progress about once a second, which shows when the caller has gone, and last the whole answer.
 
-    With `finish`, the last value is what `finish` makes of the finished lane instead. ValueError if the queue is full,
-    the session has a run already, or the run cannot be made.
+    ValueError if the queue is full, the session has a run already, or the run cannot be made.
     """
     settings = wanted.settings
     live = LiveRun(runner.queue.join(), settings.threshold)
@@ -95,7 +90,7 @@ def generate(
         with ExitStack() as stack:
             checkpoint, *draft = [stack.enter_context(runner.models.use(name)) for name in names]
             lane = yield from _write(runner, _paired(wanted.decoder, checkpoint, *draft), wanted, live, now)
-            yield (finish or _whole)(lane)
+            yield _whole(lane)
     except ValueError:
         raise
     except Exception as error:  # noqa: BLE001 - whatever it was, the caller gets a sentence

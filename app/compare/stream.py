@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, NotRequired
 from pydantic import Field
 
 from app.runs.run import Turn
-from mars.decoders import FAMILIES, FamilyName
+from mars.decoders import HINTS, FamilyName
 from mars.metrics import Tally
 from mars.records import FinishReason, ForwardPass, Phase, Proposal, Reason, Source
 from mars.schema import StrictDict, page_json
@@ -245,7 +245,7 @@ def lane(
         "score": settings["score"],
         "settings": dict(settings),
         "note": note,
-        "hint": FAMILIES[family].hint,
+        "hint": HINTS[family],
         "problem": problem,
         "inactive": inactive,
         "earlier": [(turn.prompt, turn.answer) for turn in earlier],

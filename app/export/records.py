@@ -75,7 +75,7 @@ def _tradeoffs(handler: RequestHandler) -> Files:
     """The answers to the questions of the tab: its opening, every view, and the card of every run in their tables."""
 
     def ask(what: str, about: Any) -> dict[str, Any]:
-        answer: dict[str, Any] = json.loads(list(handler.answer({"ask": what, "about": about}, ""))[-1])
+        answer: dict[str, Any] = json.loads(handler.answer({"ask": what, "about": about}))
         return answer
 
     with gc_frozen():  # a library collects all garbage for each answer
@@ -86,7 +86,7 @@ def _tradeoffs(handler: RequestHandler) -> Files:
         found[views[-1]["file"]] = json.dumps(shown)
         runs |= dict.fromkeys(row["id"] for row in shown["table"]["rows"] if row["id"])
     for place, run in enumerate(runs):
-        card = {**ask("card", {"id": run}), "choice": None, "lacking": _LIVE, "again": _FEW}
+        card = {**ask("card", {"id": run}), "choice": None, "lacking": _LIVE}
         found[f"trade/run-{place}.json"] = json.dumps({"card": card, "texts": ask("samples", {"id": run})})
     begin = {**begin, "points": {"value": BUDGETS[0], "least": min(BUDGETS), "most": max(BUDGETS)}}
     index = {"begin": begin, "views": views, "runs": list(runs), "few": _FEW}

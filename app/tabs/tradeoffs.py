@@ -5,8 +5,6 @@ A question is an event; the answers are the component's value under the ticket o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import gradio as gr
 
 from app.browser import bundle
@@ -21,8 +19,8 @@ def build(page: gr.Blocks, runner: Runner) -> None:
     handler = RequestHandler(RunCache(), runner)
     view = drawn("tradeoffs", '<div class="trade"></div>', elem_id="tradeoffs", plotly=bundle.plotly())
 
-    def answer(event: gr.EventData, request: gr.Request) -> Iterator[str]:
-        yield from handler.answer(event._data, str(request.session_hash))
+    def answer(event: gr.EventData) -> str:
+        return handler.answer(event._data)
 
     page.load(handler.warm, **QUIET)
     # The next question may come before Gradio has closed the books on the one before.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -17,7 +17,7 @@ from analysis.questions import FIGURES as QUESTIONS
 from app.compare.runner import Runner
 from app.models.sentences import error_sentence, failure
 from app.tradeoffs import drawing, tables
-from app.tradeoffs.card import card, entry_of, rewrite, samples
+from app.tradeoffs.card import card, entry_of, samples
 from app.tradeoffs.run_cache import RunCache
 from app.tradeoffs.view import FEWEST_POINTS, FIGURES, MOST_POINTS, POINTS, Text, View
 from mars.schema import Strict, bounds, checked
@@ -43,14 +43,6 @@ class SamplesRequest(RunRequest):
     first: Place = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SampleRequest(RunRequest):
-    """One of its texts."""
-
-    task: Text
-    number: Place
-
-
 class RequestHandler:
     """Answers questions {"ask": one of these, "about": {...}, "ticket": n} about the runs of one folder."""
 
@@ -58,18 +50,16 @@ class RequestHandler:
         self._run_cache = run_cache
         self._runner = runner
         self._warmed = Lock()
-        self._asks: dict[str, Callable[[Any, str], Iterator[Told]]] = {
+        self._asks: dict[str, Callable[[Any], Told]] = {
             "begin": self._begin,
-            "reload": self._reload,
             "view": self._view,
             "csv": self._csv,
             "card": self._card,
             "samples": self._samples,
-            "again": self._again,
         }
 
-    def answer(self, question: object, session: str) -> Iterator[str]:
-        """Yield JSON with the question's ticket: sentences under `progress`, last the answer or the `problem`."""
+    def answer(self, question: object) -> str:
+        """JSON with the question's ticket, and the answer or the `problem`."""
         found = question if isinstance(question, dict) else {}
         ticket = found.get("ticket")
         ticket = ticket if isinstance(ticket, int) and not isinstance(ticket, bool) else None
@@ -77,23 +67,22 @@ class RequestHandler:
         try:
             if ask is None:
                 raise ValueError(UNKNOWN)
-            for told in ask(found.get("about"), session):
-                yield _line({"ticket": ticket, **told})
+            told = ask(found.get("about"))
         except ValueError as error:
-            yield _line({"ticket": ticket, "problem": error_sentence(error)})
+            told = {"problem": error_sentence(error)}
         except Exception as error:  # noqa: BLE001 - whatever it was, the page says so and lives on
             _log.exception("a figure failed")
-            yield _line({"ticket": ticket, "problem": failure(error).replace("The run failed", "That failed")})
+            told = {"problem": failure(error).replace("The run failed", "That failed")}
+        line = to_json_plotly({"ticket": ticket, **told})
+        return line.replace("<", "\\u003c")  # so that nothing in it looks like a tag
 
-    def _begin(self, about: Any, _session: str) -> Iterator[Told]:
+    def _begin(self, about: Any) -> Told:
         """The first answer; it includes the first view, if that can be shown, which saves a question."""
-        if not self._run_cache.ready:
-            yield {"progress": "Reading the runs …"}
         store, shown = self._run_cache.store(), None
         if about:
             with suppress(ValueError):  # the page asks for the view by itself, and hears why not
                 shown = self._drawn(View.of(about))
-        yield {
+        return {
             "shown": shown,
             "figures": [{"value": name, "label": QUESTIONS[name].question} for name in FIGURES],
             "points": {"value": POINTS, "least": FEWEST_POINTS, "most": MOST_POINTS},
@@ -101,13 +90,8 @@ class RequestHandler:
             "problems": list(store.problems),
         }
 
-    def _reload(self, about: Any, session: str) -> Iterator[Told]:
-        changed = self._run_cache.reload()
-        for told in self._begin(about, session):
-            yield told if "progress" in told else {**told, "changed": changed}
-
-    def _view(self, about: Any, _session: str) -> Iterator[Told]:
-        yield self._drawn(View.of(about))
+    def _view(self, about: Any) -> Told:
+        return self._drawn(View.of(about))
 
     def warm(self) -> None:
         """Read the runs and draw the first view in the background, before a page asks for it."""
@@ -125,28 +109,20 @@ class RequestHandler:
         """The view, drawn once while the runs stay as they are."""
         store = self._run_cache.store()
         shown: Told = store.remembered(("view", repr(view)), partial(drawing.draw, self._run_cache, view))
-        return {**shown, "stale": self._run_cache.stale()}
+        return shown
 
-    def _csv(self, about: Any, _session: str) -> Iterator[Told]:
+    def _csv(self, about: Any) -> Told:
         view = View.of(about)
         picked = drawing.select(self._run_cache, view)
         rows = drawing.listed(picked, picked.points)
-        yield {"text": tables.csv(rows), "name": f"mars-lens-{view.figure}.csv"}
+        return {"text": tables.csv(rows), "name": f"mars-lens-{view.figure}.csv"}
 
-    def _card(self, about: Any, _session: str) -> Iterator[Told]:
+    def _card(self, about: Any) -> Told:
         run = checked(RunRequest, about, "the card").id
-        yield card(self._run_cache.store(), self._run_cache.table(), run, self._runner.models.sources)
+        return card(self._run_cache.store(), self._run_cache.table(), run, self._runner.models.sources)
 
-    def _samples(self, about: Any, _session: str) -> Iterator[Told]:
+    def _samples(self, about: Any) -> Told:
         question: SamplesRequest = checked(SamplesRequest, about, "the samples")
         runs = self._run_cache.store().runs
         entry = entry_of(runs, question.id)
-        yield samples(runs, entry, right=question.right, first=question.first)
-
-    def _again(self, about: Any, session: str) -> Iterator[Told]:
-        question: SampleRequest = checked(SampleRequest, about, "the sample")
-        yield from rewrite(self._runner, session, self._run_cache.store(), question.id, question.task, question.number)
-
-
-def _line(told: Told) -> str:
-    return to_json_plotly(told).replace("<", "\\u003c")  # so that nothing in it looks like a tag
+        return samples(runs, entry, right=question.right, first=question.first)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import fields
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import pandas as pd
 
@@ -26,28 +24,17 @@ from analysis.figures.words import (
 from analysis.runs import RunStore
 from analysis.runs.schema import is_judged
 from app.compare import problems
-from app.compare.generation import Answer, GenerateRequest, generate
-from app.compare.lane import MOST_ALTERNATIVES, Lane, keep
-from app.compare.runner import Runner
-from app.runs.run import to_json
 from app.tradeoffs.run_cache import Store
 from mars import decoders
 from mars.checkpoint.sources import weights_digest
-from mars.config import DEFAULTS, METHOD_FIELDS, DecodingSettings
-from mars_tasks import TASKS, Problem, numbered
+from mars.config import DEFAULTS, METHOD_FIELDS
+from mars_tasks import TASKS, numbered
 
 PAGE = 6
-NO_SUCH_RUN = "There is no such run any more: reload the runs."
+NO_SUCH_RUN = "There is no such run any more: choose one from the figure."
 Entry = Mapping[str, Any]
 MOST_BYTES = 4 * 2**30
 """Weights beyond this size are not read to compare them; their name has to do."""
-BUSY = "Compare is writing in this page; wait for its end, or press Stop there."
-SAME = "Written again here: the same text as in the measured run."
-OTHER = (
-    "Written again here. The text differs from the measured run, which used other hardware, another number format, "
-    "another version or a longer limit."
-)
-STOPPED = "Writing was stopped before the end."
 _PROVENANCE = (
     ("hardware", "Hardware"),
     ("device", "Device"),
@@ -86,7 +73,6 @@ def card(store: Store, table: pd.DataFrame, run: str, sources: Mapping[str, str]
         "command": entry["command"],
         "choice": None if lacking else lane_choice(entry, row, checkpoint, draft),
         "lacking": lacking,
-        "again": lacking or _no_problems(entry),
     }
 
 
@@ -113,13 +99,6 @@ def lane_choice(entry: Entry, row: Row, checkpoint: str | None, draft: str | Non
         "follows": False,
         "threshold": None if threshold is None or missing(threshold) else float(threshold),
     }
-
-
-def _no_problems(entry: Entry) -> str:
-    unknown = [task for task in entry["tasks"] if entry.get("harness") or task not in TASKS]
-    if not unknown:
-        return ""
-    return f"The app does not have the questions of {unknown[0]}, so its texts are shown as they were stored."
 
 
 def _measure(row: Row, name: str) -> dict[str, str]:
@@ -173,13 +152,6 @@ def entry_of(runs: RunStore, run: str) -> Entry:
     return found
 
 
-def problem_of(entry: Entry, task: str, number: int) -> Problem | None:
-    """The problem itself; None for a benchmark or an unknown family, whose problems this app cannot make."""
-    if entry.get("harness") or task not in TASKS:
-        return None
-    return numbered(task, entry["seed"], number)
-
-
 def samples(runs: RunStore, entry: Entry, *, right: bool | None = None, first: int = 0) -> dict[str, Any]:
     """A few problems from number `first` on, the families in turn; optionally only right or wrong ones.
 
@@ -193,17 +165,9 @@ def samples(runs: RunStore, entry: Entry, *, right: bool | None = None, first: i
     return {"total": len(rows), "samples": [_sample(entry, row) for row in shown.to_dict("records")]}
 
 
-def row_of(runs: RunStore, entry: Entry, task: str, number: int) -> dict[str, Any]:
-    """The row of one problem; ValueError if the run has no such problem."""
-    rows: pd.DataFrame = runs.rows(entry["id"])
-    found = rows[(rows["task"] == task) & (rows["number"] == number)]
-    if found.empty:
-        raise ValueError("The run has no such problem.")
-    return dict(found.iloc[0])
-
-
 def _sample(entry: Entry, row: Mapping[str, Any]) -> dict[str, Any]:
-    problem = problem_of(entry, row["task"], row["number"])
+    known = row["task"] in TASKS and not entry.get("harness")  # of a benchmark the app has no problems
+    problem = numbered(row["task"], entry["seed"], row["number"]) if known else None
     return {
         "task": row["task"],
         "family": task_words(row["task"]),
@@ -247,47 +211,3 @@ def _digest(files: tuple[tuple[Path, int], ...]) -> str:
 
 def _called(name: str, source: str, wanted: str) -> bool:
     return wanted in (name, source) or Path(source).name == wanted.rsplit("/", 1)[-1]
-
-
-def rewrite(runner: Runner, session: str, store: Store, run: str, task: str, number: int) -> Iterator[dict[str, Any]]:
-    """Yield sentences under `progress`, last the document of the `run` for Step through; ValueError if it cannot be."""
-    entry = entry_of(store.runs, run)
-    stored, problem = row_of(store.runs, entry, task, number), problem_of(entry, task, number)
-    checkpoint, draft = (named(entry[part], runner.models.sources) for part in ("model", "draft"))
-    lacking = why_not(entry, checkpoint, draft)
-    if lacking or problem is None or checkpoint is None:
-        raise ValueError(lacking or "The app does not have this problem.")
-    if runner.sessions.running(session):
-        raise ValueError(BUSY)
-    wanted = GenerateRequest(
-        prompt=runner.limits.check_prompt(problem.prompt),
-        checkpoint=checkpoint,
-        decoder=entry["decoder"],
-        settings=settings_of(entry, runner.limits.new_tokens),
-        draft=draft,
-        own_block_size=True,
-        trace=True,
-    )
-
-    def finish(lane: Lane) -> Answer:
-        if lane.finish_reason == "cancelled":
-            raise ValueError(STOPPED)
-        lane.key, lane.title, lane.right = "a", "Written again", problems.is_right(problem, lane.text)
-        note = SAME if lane.text == stored["text"] else OTHER
-        run = keep(uuid4().hex, problem.prompt, lane.settings.max_new_tokens, [lane], note=note)
-        return {"run": to_json(run)}
-
-    for answer in generate(runner, session, wanted, finish=finish):
-        if "run" in answer:
-            yield answer
-        else:
-            tokens = answer.get("counts", {}).get("tokens", 0)
-            yield {"progress": f"Writing: {tokens} tokens so far …" if tokens else answer["sentence"]}
-
-
-def settings_of(entry: Entry, most_tokens: int) -> DecodingSettings:
-    """The settings of the run, with the alternatives that Step through shows, and within the app's limit of length."""
-    known = {each.name for each in fields(DecodingSettings)}
-    given = {name: value for name, value in entry["settings"].items() if name in known}
-    given |= {"alternatives": MOST_ALTERNATIVES, "max_new_tokens": min(given["max_new_tokens"], most_tokens)}
-    return DecodingSettings(**{"threshold": None, **given})

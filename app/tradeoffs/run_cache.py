@@ -21,14 +21,12 @@ from app.models.sentences import error_sentence
 
 RUNS = Path(__file__).parents[2] / "assets" / "runs"
 MOST_REMEMBERED = 256
-Stamp = tuple[tuple[str, int, int], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Store:
     """The content of a folder. `problems` has a sentence, without paths, for each run or table that cannot be used."""
 
-    stamp: Stamp
     runs: RunStore
     problems: tuple[str, ...]
     tables: Callable[[str], pd.DataFrame]
@@ -51,11 +49,6 @@ class RunCache:
         self._lock = RLock()
         self._store: Store | None = None
 
-    @property
-    def ready(self) -> bool:
-        """Whether the runs have been read."""
-        return self._store is not None
-
     def store(self) -> Store:
         """The runs."""
         with self._lock:
@@ -70,34 +63,15 @@ class RunCache:
             table: pd.DataFrame = store.remembered(("table", task), lambda: store.tables(task))
             return table
 
-    def stale(self) -> bool:
-        """Whether the folder has changed since it was read."""
-        store = self._store
-        return store is not None and store.stamp != stamp_of(self.folder)
-
-    def reload(self) -> bool:
-        """Forget everything if the folder has changed; returns whether it has."""
-        changed = self.stale()
-        if changed:
-            self._store = None
-        return changed
-
-
-def stamp_of(folder: Path) -> Stamp:
-    """A value that changes when a file of the folder does."""
-    found = ((file.name, file.stat()) for file in folder.glob("*") if file.is_file())
-    return tuple(sorted((name, stat.st_mtime_ns, stat.st_size) for name, stat in found))
-
 
 def _read(folder: Path) -> Store:
-    stamp, problems, tables = stamp_of(folder), list[str](), None
+    problems, tables = list[str](), None
     try:
         tables = read_measured(folder)
     except ValueError as error:
         problems.append(str(error))
     runs = read_runs(folder) if tables is None else open_runs(folder)
     return Store(
-        stamp=stamp,
         runs=runs,
         problems=tuple(map(error_sentence, [*problems, *runs.problems])),
         tables=tables or (lambda task: measure(runs, families=(task,))),

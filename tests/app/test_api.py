@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -111,43 +109,3 @@ def test_columns_can_be_chosen(tmp_path: Path) -> None:
 def test_columns_that_there_are_not_are_refused(tmp_path: Path, columns: Any) -> None:
     with pytest.raises(ValueError, match=r"^columns(\[0\])? must "):
         table(tmp_path, columns)
-
-
-def test_a_changed_folder_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    read: list[Path] = []
-
-    def counted(folder: Path) -> Any:
-        read.append(folder)
-        return store(folder)
-
-    monkeypatch.setattr(api, "read_runs", counted)
-    table(tmp_path)
-    table(tmp_path)
-    assert len(read) == 1
-    (tmp_path / "study.parquet").write_text("{}")
-    table(tmp_path)
-    assert len(read) == 2
-
-
-def test_those_who_ask_together_wait_for_one_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    read: list[Path] = []
-
-    def slow(folder: Path) -> Any:
-        read.append(folder)
-        time.sleep(0.1)
-        return store(folder)
-
-    monkeypatch.setattr(api, "read_runs", slow)
-    with ThreadPoolExecutor(4) as threads:
-        found = list(threads.map(table, [tmp_path] * 4))
-    assert len(read) == 1
-    assert found == [found[0]] * 4
-
-
-@pytest.mark.browser
-def test_the_documentation_names_every_parameter(client: Any) -> None:
-    documented = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
-    endpoints = client.view_api(return_format="dict", print_info=False)["named_endpoints"]
-    names = [parameter["parameter_name"] for endpoint in endpoints.values() for parameter in endpoint["parameters"]]
-    assert len(names) > 5
-    assert [name for name in names if f"| `{name}` |" not in documented] == []

@@ -12,7 +12,7 @@ def test_lanes_are_recorded_with_their_settings(tiny_folder: Path, tmp_path: Pat
         ["--lane", "AR", str(tiny_folder), "autoregressive"],
         ["--lane", "Low τ", str(tiny_folder), "sliding_window", "threshold=0.1", "extra_proposal=true"],
     ]
-    question = ["--task", "logic", "--seed", "1", "--max-new-tokens", "12", "--takes", "2", "--device", "cpu"]
+    question = ["--task", "logic", "--seed", "1", "--max-new-tokens", "12", "--device", "cpu"]
     assert main([*lanes[0], *lanes[1], *question, "--title", "A run", "--output", str(output)]) == 0
     run = read(output.read_bytes())
     assert (run.title, run.question.problem.task, run.question.problem.seed) == ("A run", "logic", 1)

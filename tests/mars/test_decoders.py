@@ -52,7 +52,6 @@ def test_random_guesses_need_the_seed_at_any_temperature() -> None:
 def test_what_the_page_gets_is_plain_data() -> None:
     told = json.loads(decoders.as_json())
     assert told["decoders"]["jacobi"]["needs"] == "causal"
-    assert told["families"]["exact"]["colour"] == "--lens-exact"
     assert "function" not in told["decoders"]["jacobi"]
     assert "<" not in decoders.as_json()
 

@@ -1,6 +1,6 @@
 // The facts of each decoder: the table of mars/decoders.py, which every page of ours carries as data.
 
-const NONE = '{"decoders": {}, "families": {}, "counted": [], "surer_when_lower": []}';
+const NONE = '{"decoders": {}, "counted": [], "surer_when_lower": []}';
 let known = null;
 
 function table() {

@@ -20,35 +20,23 @@ export class Questions {
     Object.assign(this, { send, tickets: 0, open: null, last: Promise.resolve() });
   }
 
-  // The answer: {run}, {page}, …, or {problem: a sentence}. `more` is what else the question has to say; `onWay` hears
-  // sentences about the progress, which may come before the answer.
-  ask(what, more = {}, onWay = () => {}) {
-    this.last = this.last.then(() => this.put({ ...more, ask: what, ticket: ++this.tickets }, onWay));
+  // The answer: {run}, {page}, …, or {problem: a sentence}. `more` is what else the question has to say.
+  ask(what, more = {}) {
+    this.last = this.last.then(() => this.put({ ...more, ask: what, ticket: ++this.tickets }));
     return this.last;
   }
 
-  put(question, onWay) {
+  put(question) {
     return new Promise((resolve) => {
-      this.open = { ticket: question.ticket, resolve, onWay };
-      this.wait();
+      const unanswered = () => this.hear({ ticket: question.ticket, problem: UNANSWERED });
+      this.open = { ticket: question.ticket, resolve, silence: setTimeout(unanswered, PATIENCE) };
       this.send(question);
     });
-  }
-
-  wait() {
-    const { open } = this;
-    clearTimeout(open.silence);
-    open.silence = setTimeout(() => this.hear({ ticket: open.ticket, problem: UNANSWERED }), PATIENCE);
   }
 
   hear({ ticket, ...told }) {
     const { open } = this;
     if (open?.ticket !== ticket) return;
-    if (told.progress) {
-      this.wait();
-      open.onWay(told.progress);
-      return;
-    }
     clearTimeout(open.silence);
     this.open = null;
     open.resolve(told);

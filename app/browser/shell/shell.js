@@ -35,7 +35,6 @@ const ANSWERS = {
   },
   tradeoffs: {
     begin: async () => (await dataValue("trade/index.json")).begin,
-    reload: async () => ({ ...(await dataValue("trade/index.json")).begin, changed: false }),
     view: ({ about }) => viewOf(about),
     csv: async ({ about }) => {
       const { table, problem } = await viewOf(about);

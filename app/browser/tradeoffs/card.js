@@ -1,7 +1,6 @@
 // The card of a mark: what was measured, where it comes from, and what can be done with it.
 
 import { announce, bringIntoView, button, make, put, status } from "../shared/dom.js";
-import { keeper } from "../shared/keeper.js";
 
 const RIGHTS = [
   ["Right and wrong", null],
@@ -79,7 +78,7 @@ export class TradeCard {
   }
 }
 
-// The texts of a run: a few of its problems at a time, each of which can be written once more and stepped through.
+// The texts of a run: a few of its problems at a time.
 export class TradeSamples {
   constructor(ask) {
     this.ask = ask;
@@ -95,7 +94,6 @@ export class TradeSamples {
     this.more = button("lens-tool", "Show more", () => this.fetch());
     const choose = put(make("div", "lens-row"), make("h3", "", "Sample texts"), this.right);
     const root = put(make("section", "lens-stack trade-written"), choose);
-    if (card.again) root.append(make("p", "lens-note", `These texts cannot be stepped through. ${card.again}`));
     put(root, this.list, this.status, this.more);
     this.restart();
     return root;
@@ -118,37 +116,16 @@ export class TradeSamples {
     this.more.hidden = this.shown >= total;
   }
 
-  item(sample) {
-    const { family, prompt, answer, text, right, tokens, passes, cut } = sample;
+  item({ family, number, prompt, answer, text, right, tokens, passes, cut }) {
     const badge = make("span", `lens-badge ${right ? "right" : "wrong"}`, right ? "✓ right" : "× wrong");
     const facts = `${tokens} tokens in ${passes} passes${cut ? ", cut at the limit" : ""}`;
-    const head = put(make("div", "lens-row"), make("b", "", `${family} ${sample.number}`));
+    const head = put(make("div", "lens-row"), make("b", "", `${family} ${number}`));
     if (right !== null) head.append(badge); // null: nobody judged it
     put(head, make("span", "lens-note", facts));
     const item = put(make("li", "lens-stack trade-sample"), head);
     if (prompt) item.append(make("p", "lens-pre lens-note", prompt));
     item.append(make("p", "lens-pre trade-text", text || "(no text was stored)"));
     if (!right && answer) item.append(put(make("p", "lens-note"), "Known answer: ", make("b", "", answer)));
-    if (!this.card.again) item.append(this.again(sample));
     return item;
-  }
-
-  again({ task, number }) {
-    const notice = make("span", "lens-note", "", { role: "status" });
-    const say = (words) => (notice.textContent = words);
-    const write = button("lens-tool", "Step through", async () => {
-      write.disabled = true;
-      say("Writing it again …");
-      const { run, problem } = await this.ask("again", { id: this.card.id, task, number }, say);
-      write.disabled = false;
-      say(problem ?? "");
-      if (run) this.step(run);
-    });
-    return put(make("div", "lens-row"), write, notice);
-  }
-
-  step(text) {
-    const run = keeper.add(text); // for Step through
-    announce("lens:step", { run: run.id, lane: run.lanes[0].key });
   }
 }

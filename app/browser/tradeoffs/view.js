@@ -18,7 +18,7 @@ class TradeView {
     Object.assign(this, { root, questions, plotlyAddress });
     this.view = { ...TRADE_VIEW };
     this.number = 0;
-    const ask = (what, about, onWay) => this.questions.ask(what, { about }, onWay);
+    const ask = (what, about) => this.questions.ask(what, { about });
     const change = (changed) => this.change(changed);
     const pick = (id) => this.pick(id);
     this.controls = new TradeControls(change);
@@ -32,39 +32,35 @@ class TradeView {
     this.card.onClose = () => this.pick(null);
     this.table = new TradeTable(pick);
     const csv = button("lens-tool", "Save the numbers as CSV", () => this.saveNumbers());
-    const reload = button("lens-tool", "Reload the runs", () => this.begin("reload"));
     const figure = put(make("figure", "lens-stack"), this.plot, this.empty, this.caption);
     this.stage = put(make("div", "trade-stage"), figure, this.card.root);
     const numbers = put(make("details", "trade-numbers"), make("summary", "", "The numbers as a table"), this.table.root);
-    const files = put(make("div", "lens-row"), csv, reload);
-    this.body = [this.budget.root, this.controls.root, this.stage, numbers, files];
-    put(root, this.budget.root, this.controls.root, this.status, this.notices, this.stage, numbers, files);
+    this.body = [this.budget.root, this.controls.root, this.stage, numbers, csv];
+    put(root, this.budget.root, this.controls.root, this.status, this.notices, this.stage, numbers, csv);
     for (const part of this.body) part.hidden = true;
   }
 
   // Read the runs, which may take a moment, and the drawing library; then show the first view.
-  async begin(what) {
+  async begin() {
     const say = (words) => (this.status.textContent = words);
     say("Reading the runs …");
     const [told, drawing] = await Promise.all([
-      this.questions.ask(what, { about: this.view }, say),
+      this.questions.ask("begin", { about: this.view }),
       plotly(this.plotlyAddress).catch((error) => ({ problem: error.message })),
     ]);
     const problem = told.problem ?? drawing.problem;
     if (problem) return say(problem);
-    this.plotter ??= new TradePlot(this.plot, drawing, told.templates, (id) => this.pick(id));
+    this.plotter = new TradePlot(this.plot, drawing, told.templates, (id) => this.pick(id));
     this.controls.begin(told);
     this.budget.begin(told.points);
     this.notice(told.problems);
     for (const part of this.body) part.hidden = false;
     await this.refresh(told.shown);
-    if (what === "reload") say(told.changed ? "The runs were read again." : "The runs have not changed.");
     this.root.dataset.ready = "true";
     return undefined;
   }
 
   notice(problems) {
-    this.notices.replaceChildren();
     if (!problems.length) return;
     const title = `${problems.length} ${problems.length === 1 ? "run or table" : "runs or tables"} cannot be used`;
     const list = put(make("ul"), ...problems.map((problem) => make("li", "", problem)));
@@ -83,10 +79,10 @@ class TradeView {
     if (this.busy) return undefined; // the one under way asks again
     this.busy = true;
     this.root.dataset.state = "asking";
-    const shown = known ?? (await this.questions.ask("view", { about: view }, (words) => (this.status.textContent = words)));
+    const shown = known ?? (await this.questions.ask("view", { about: view }));
     this.busy = false;
     if (mine !== this.number) return this.refresh();
-    this.status.textContent = shown.problem ?? (shown.stale ? "The runs on disk have changed: reload them." : "");
+    this.status.textContent = shown.problem ?? "";
     if (!shown.problem) await this.show(view, shown);
     else if (!this.shown && !this.tried) await this.retreat(shown.problem);
     this.root.dataset.figure = this.view.figure;
@@ -176,5 +172,5 @@ export function mountTradeoffs({ element, props, watch, submit }) {
     return refused;
   };
   tab.address = pageAddress()?.join("tradeoffs", TRADE_NAMES, restore);
-  const begun = tab.begin("begin");
+  const begun = tab.begin();
 }

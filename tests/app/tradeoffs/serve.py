@@ -21,4 +21,5 @@ if __name__ == "__main__":
 
     folder = Path(sys.argv[1])
     run_cache.RUNS = fabricated.store(folder / "runs")
+    (run_cache.RUNS / "broken.parquet").write_bytes(b"no Parquet")
     scripted_pair._serve(folder / "results.jsonl", [])

@@ -51,4 +51,3 @@ def test_a_checkpoint_that_the_app_lacks_is_named(card_of: Callable[..., dict[st
     assert shown["choice"] is None
     assert shown["lacking"].startswith("The app has no checkpoint with the weights of mars-b4 (fingerprint ")
     assert shown["lacking"].endswith("start it with --checkpoint mars-b4=FOLDER.")
-    assert shown["again"] == shown["lacking"]

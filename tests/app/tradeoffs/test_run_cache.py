@@ -15,19 +15,6 @@ def test_the_runs_are_read_and_measured_once(run_cache: RunCache) -> None:
     assert one is run_cache.table("logic")
 
 
-def test_a_change_on_disk_is_noticed(fabricate: Callable[[Path], Path], tmp_path: Path) -> None:
-    run_cache = RunCache(fabricate(tmp_path))
-    before = run_cache.store()
-    assert not run_cache.stale()
-    assert not run_cache.reload()
-    (tmp_path / "other.parquet").unlink()
-    assert run_cache.stale()
-    assert run_cache.store() is before
-    assert run_cache.reload()
-    assert len(run_cache.store().runs.entries) == len(before.runs.entries) - 1
-    assert not run_cache.stale()
-
-
 def test_a_broken_run_is_named_without_a_path(fabricate: Callable[[Path], Path], tmp_path: Path) -> None:
     run_cache = RunCache(fabricate(tmp_path))
     broken = tmp_path / "other.parquet"

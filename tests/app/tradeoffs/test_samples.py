@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from app.tradeoffs.card import PAGE, entry_of, row_of, samples
+from app.tradeoffs.card import PAGE, entry_of, samples
 from app.tradeoffs.run_cache import RunCache
 from mars_tasks import sample
 
@@ -50,5 +50,3 @@ def test_what_is_not_there_is_refused(run_cache: RunCache, run_of: RunOf) -> Non
     runs = run_cache.store().runs
     with pytest.raises(ValueError, match="no such run"):
         entry_of(runs, "gone")
-    with pytest.raises(ValueError, match="no such problem"):
-        row_of(runs, entry_of(runs, run_of("mars", threshold=0.95)), "logic", 200)
