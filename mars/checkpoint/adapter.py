@@ -74,11 +74,7 @@ class Adapter:
 
 
 def load_adapter(folder: str | Path) -> Adapter:
-    """The adapter in `folder`, on the CPU, in the dtypes of its files.
-
-    Raises:
-        CheckpointError: one sentence that names the file at fault and what to do.
-    """
+    """The adapter in `folder`, on the CPU, in the dtypes of its files."""
     folder = Path(folder).expanduser()
     _check_ours(folder)
     _check_there(folder, ADAPTER_CONFIG, WEIGHTS_FILE)
@@ -220,11 +216,7 @@ def find_base(
 
 
 def weights_folder(source: str | Path, base: str | None = None) -> Path:
-    """The folder that holds whole weights: that of a checkpoint, or of the base if it is an adapter.
-
-    Raises:
-        CheckpointError: one sentence: it cannot be read.
-    """
+    """The folder that holds whole weights: that of a checkpoint, or of the base if it is an adapter."""
     folder, _ = locate(source)
     return find_base(folder, base, allow_other_base=True) if is_adapter(folder) else folder
 
@@ -250,9 +242,6 @@ def merge(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, adapter: A
     """Add the adapter to the weights of a model, float32, and its mask embedding, if any, to the vocabulary.
 
     The mask becomes the token `<|mask|>`.
-
-    Raises:
-        CheckpointError: one sentence: the adapter does not fit this model.
     """
     layers, size = model.base_model.layers, model.config.hidden_size
     if len(adapter.layers) > len(layers):

@@ -66,11 +66,7 @@ class Scores(Open):
 
 
 def scores_of(record: Mapping[str, Any]) -> Scores:
-    """What the record says.
-
-    Raises:
-        ValueError: one sentence that names the field at fault.
-    """
+    """What the record says."""
     return checked(Scores, {name: record[name] for name in ("calibration", "default") if name in record})
 
 

@@ -87,11 +87,7 @@ class Checkpoint:
         return encode_prompt(self.tokenizer, text)
 
     def encode_chat(self, messages: Sequence[Mapping[str, str]]) -> list[int]:
-        """Token ids of turns (`role` and `content` each), opened for the answer; control tokens in them are plain text.
-
-        Raises:
-            ValueError: the tokenizer has no chat template, or it refuses these turns.
-        """
+        """Token ids of turns (`role` and `content` each), opened for the answer; control tokens are plain text."""
         return encode_messages(self.tokenizer, messages)
 
     def encode_text(self, text: str) -> list[int]:
@@ -207,9 +203,6 @@ def choose_dtype(dtype: str, device: torch.device, config: PreTrainedConfig | No
 
     auto is bfloat16 on CUDA, and on the CPU where there are kernels for it; float32 for models of up to 2**24 weights,
     and without `config`.
-
-    Raises:
-        CheckpointError: there is no such dtype, or not on this device.
     """
     if dtype == "auto":
         if device.type == "cuda":
@@ -223,11 +216,7 @@ def choose_dtype(dtype: str, device: torch.device, config: PreTrainedConfig | No
 
 
 def read_record(folder: Path) -> dict[str, Any]:
-    """The training record of a folder; empty if it has none.
-
-    Raises:
-        CheckpointError: it is not what our training writes.
-    """
+    """The training record of a folder; empty if it has none."""
     path = folder / RECORD_FILE
     if not path.is_file():
         return {}
@@ -281,42 +270,25 @@ def _special_tokens(folder: Path, tokenizer: PreTrainedTokenizerBase) -> tuple[f
     return stops, frozenset(tokenizer.all_special_ids) - stops
 
 
-def check_draft(options: argparse.Namespace) -> None:
-    """Raise ValueError unless --draft is given to a decoder that needs a draft model, and to no other."""
+def load(options: argparse.Namespace) -> Checkpoint:
+    """The checkpoint that the options of a command name; with --draft, which only some decoders take, a pair."""
     name = options.decoder
     needed = name in decoders.TABLE and decoders.TABLE[name].draft
     if needed and options.draft is None:
         raise ValueError(f"--decoder {name} needs --draft DIR: a smaller checkpoint with the same vocabulary")
     if not needed and options.draft is not None:
         raise ValueError(f"--draft is for --decoder {decoders.names(decoders.drafted())}, got --decoder {name}")
-
-
-def load(options: argparse.Namespace) -> Checkpoint:
-    """The checkpoint that the options of a command name; with --draft its engine is the pair of both models.
-
-    Raises:
-        ValueError: one sentence about the option or the file at fault.
-    """
-    check_draft(options)
     return load_pair(options)
 
 
 def load_pair(options: argparse.Namespace) -> Checkpoint:
-    """The checkpoint of --checkpoint, with --draft as a pair, whatever decoder is to use it.
-
-    Raises:
-        ValueError: one sentence about the option or the file at fault.
-    """
+    """The checkpoint of --checkpoint, with --draft as a pair, whatever decoder is to use it."""
     target = load_source(options.checkpoint, options)
     return target if options.draft is None else paired(target, load_source(options.draft, options))
 
 
 def load_source(source: str, options: argparse.Namespace) -> Checkpoint:
-    """The checkpoint of a source as --dtype, --device, --invariant, --base and --allow-other-base say, if given.
-
-    Raises:
-        CheckpointError: one sentence about the file at fault.
-    """
+    """The checkpoint of a source as --dtype, --device, --invariant, --base and --allow-other-base say, if given."""
     names = ("dtype", "device", "invariant", "base", "allow_other_base")
     return load_checkpoint(source, **{name: getattr(options, name) for name in names if hasattr(options, name)})
 

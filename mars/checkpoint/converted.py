@@ -96,11 +96,7 @@ def converted(file: Path, name: str, progress: Progress | None = None) -> Path:
 
 
 def parts_of(file: Path) -> list[Path]:
-    """The files of a model that was split, by the name of any of them; of every other model the file itself.
-
-    Raises:
-        CheckpointError: one is missing.
-    """
+    """The files of a model that was split, by the name of any of them; of every other model the file itself."""
     named = _PART.fullmatch(file.stem)
     if named is None:
         return [file]
@@ -199,12 +195,7 @@ def _lock(folder: Path, name: str, tell: Progress) -> AbstractContextManager[obj
 
 
 def convert(file: Path, folder: Path, progress: Progress) -> None:
-    """Write the model of a GGUF file into a folder that is there and empty.
-
-    Raises:
-        CheckpointError: one sentence: no GGUF file of a Llama or Qwen2 model, or a broken one.
-        OSError: the folder cannot be written.
-    """
+    """Write the model of a GGUF file into a folder that is there and empty."""
     from gguf import GGUFReader  # late: few checkpoints are such files
 
     readers = []

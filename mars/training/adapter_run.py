@@ -65,11 +65,7 @@ class AdapterTrainer(MixedLengthTrainer):
 
 
 def train_adapter(settings: AdapterSettings, command: str) -> None:
-    """Train, and save the adapter in PEFT's format with mask and record.
-
-    Raises:
-        ValueError: bad settings, data or base, in one sentence.
-    """
+    """Train, and save the adapter in PEFT's format with mask and record."""
     set_seed(settings.seed)
     base, tokenizer, origin, before = load_base(settings.base)
     limit = min(settings.max_length, int(base.config.max_position_embeddings))

@@ -80,11 +80,7 @@ class Request(NamedTuple):
 
 
 def requests(settings: DistillSettings) -> Iterator[Request]:
-    """All conversations that the settings ask for, in the same order each time.
-
-    Raises:
-        ValueError: names the file and the line that cannot be read.
-    """
+    """All conversations that the settings ask for, in the same order each time."""
     for source in settings.prompts:
         yield from _from_file(source)
     for number in range(settings.self_prompts):
@@ -174,9 +170,6 @@ def distill(checkpoint: Checkpoint, settings: DistillSettings) -> int:
 
     Each line is `{"name": …, "messages": [user, assistant, …], "ended": …}` and is written as soon as it is complete:
     after an interruption the same call goes on. Requests that gave nothing are listed in OUTPUT.skipped.
-
-    Raises:
-        ValueError: names the file and line at fault.
     """
     output = Path(settings.output)
     skipped = output.with_name(output.name + ".skipped")
@@ -205,11 +198,7 @@ def distill(checkpoint: Checkpoint, settings: DistillSettings) -> int:
 
 
 def read_done(output: Path) -> tuple[set[str], set[str]]:
-    """Names and first prompts of the lines that `output` holds; a half-written last line is cut off.
-
-    Raises:
-        ValueError: names a line that is no finished conversation.
-    """
+    """Names and first prompts of the lines that `output` holds; a half-written last line is cut off."""
     if not output.is_file():
         return set(), set()
     whole, end, _ = output.read_bytes().rpartition(b"\n")

@@ -38,11 +38,7 @@ def loops(text: str) -> bool:
 
 
 def train_pair(settings: PairSettings, command: str) -> None:
-    """Make the pair in `settings.output`.
-
-    Raises:
-        ValueError: bad settings, data or base, in one sentence.
-    """
+    """Make the pair in `settings.output`."""
     output = Path(settings.output)
     output.mkdir(parents=True, exist_ok=True)
     files = {name: output / f"{name}.jsonl" for name in ("chats", "sft", "prompts", "answers", "mars")}

@@ -57,11 +57,7 @@ class StageTrainer(MixedLengthTrainer):
 
 
 def train(settings: TrainingSettings, command: str) -> None:
-    """Run one stage and save the checkpoint in bf16, with the training record in `mars.json`.
-
-    Raises:
-        ValueError: bad settings, data or checkpoint, in one sentence.
-    """
+    """Run one stage and save the checkpoint in bf16, with the training record in `mars.json`."""
     set_seed(settings.seed)
     model, tokenizer = start(settings)
     examples = load_examples(settings, tokenizer, int(model.config.max_position_embeddings))
@@ -106,11 +102,7 @@ def train(settings: TrainingSettings, command: str) -> None:
 
 
 def load_examples(settings: TrainingSettings, tokenizer: PreTrainedTokenizerBase, context: int) -> list[Conversation]:
-    """Tokenize the data of a stage.
-
-    Raises:
-        ValueError: no example, one that is too long, or a limit above the model's context of `context` tokens.
-    """
+    """Tokenize the data of a stage."""
     if settings.max_length > context:
         raise ValueError(f"max_length must be <= the model's context of {context} tokens, got {settings.max_length}")
     if settings.data is None:

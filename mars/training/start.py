@@ -31,11 +31,7 @@ _QWEN_SPLIT = (
 
 
 def start(settings: TrainingSettings) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """Load `settings.checkpoint`, or build the small model from scratch. Weights are float32.
-
-    Raises:
-        ValueError: a checkpoint cannot be read, or a stage with masks finds no place for the mask token.
-    """
+    """Load `settings.checkpoint`, or build the small model from scratch. Weights are float32."""
     if settings.checkpoint is None:
         return from_scratch(settings)
     folder, _ = locate(settings.checkpoint)

@@ -8,7 +8,6 @@ from transformers import Qwen2Config, Qwen2ForCausalLM
 
 from mars.training.data import IGNORED, Collator, Conversation
 from mars.training.objective import (
-    label_columns,
     mars_losses,
     sft_losses,
     training_mask,
@@ -113,11 +112,6 @@ def test_a_uniform_model_loses_log_vocabulary_per_token(model: Qwen2ForCausalLM)
     assert losses.autoregressive.item() == pytest.approx(expected, rel=1e-5)
 
 
-def test_a_batch_without_labels_is_refused() -> None:
-    with pytest.raises(ValueError, match="response token"):
-        label_columns(torch.full((2, 4), IGNORED))
-
-
 def allowed(query: int, key: int, length: int, block_size: int) -> bool:
     """Section 3.2, word by word, for streams of 1-based positions t with block index ceil(t / B)."""
     query_noisy, key_noisy = query >= length, key >= length
@@ -143,18 +137,3 @@ def test_dropped_noisy_blocks_change_nothing_for_the_rest(length: int, block_siz
     full = training_mask(length, block_size)[keep][:, keep]
     assert training_mask(length, block_size, start).equal(full)
     assert not training_mask(length, block_size)[keep][:, length : length + start].any()
-
-
-@pytest.mark.parametrize(
-    ("length", "block_size", "start", "named"),
-    [
-        (8, 0, 0, "block_size"),
-        (9, 4, 0, "length"),
-        (0, 4, 0, "length"),
-        (8, 4, 2, "noisy_start"),
-        (8, 4, 8, "noisy_start"),
-    ],
-)
-def test_bad_sizes_are_refused_by_name(length: int, block_size: int, start: int, named: str) -> None:
-    with pytest.raises(ValueError, match=named):
-        training_mask(length, block_size, start)
