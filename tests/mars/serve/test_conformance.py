@@ -115,7 +115,7 @@ WRONG: dict[str, list[Any]] = {
 NEEDS = {"top_logprobs": {"logprobs": True}, "stream_options": {"stream": True}}
 
 
-CALLS = [(name, "chat") for name in [*ChatRequest.model_fields, *IGNORED, *REFUSED]]
+CALLS = [(name, "chat") for name in [*ChatRequest.model_fields, *sorted(IGNORED), *REFUSED]]
 CALLS += [
     (name, "completions") for name in ("prompt", "logprobs", "max_tokens", "stop", "suffix", "echo", "ignore_eos")
 ]
