@@ -11,7 +11,6 @@ from pathlib import Path
 import gradio as gr
 import pytest
 
-from app.compare import problems
 from app.compare.comparison import Question
 from app.compare.lane_choice import PRESETS
 from app.compare.runner import Runner
@@ -75,22 +74,12 @@ async def _built() -> compare.Tab:
     with gr.Blocks():
         tab = compare.Tab(runner_of(chosen), chosen.pairs)
         tab.connect()
-        tab.offer()
     return tab
 
 
 def test_length_limit_and_pace_suit_the_model(built: compare.Tab) -> None:
     assert (built.limit.value, built.pace.value) == (256, PACES["Readable"])
     assert [lane.preset.value for lane in built.row.lanes] == list(PRESETS)
-
-
-def test_another_tabs_problem_brings_the_tiny_pair(built: compare.Tab) -> None:
-    problem = problems.find("logic", 1)
-    known = (problem.prompt, problem.task, problem.seed)
-    followed = built._follow("smollm2", *known)
-    assert followed[0] == "tiny"
-    assert all(update == gr.skip() for update in built._follow("tiny", *known))
-    assert all(update == gr.skip() for update in built._follow("smollm2", "Why?", *known[1:]))
 
 
 def test_an_unknown_pair_is_the_first(built: compare.Tab) -> None:
