@@ -107,9 +107,8 @@ class Status(StrictDict):
 class Pass(StrictDict):
     """One pass of one lane, its counted passes numbered from 1; `reasons` are those of its tokens, then of its ghosts.
 
-    Without a trace of the run there are no reasons; with one, `tree` marks a pass whose columns branch. `columns` is
-    the number of positions that it forwarded, `masks` how many of them read masks, `seconds` its time, `at` the lane's
-    clock when it ended.
+    Without a trace of the run there are no reasons. `masks` is the number of positions that read masks, `seconds` its
+    time, `at` the lane's clock when it ended.
     """
 
     kind: Literal["pass"]
@@ -122,8 +121,6 @@ class Pass(StrictDict):
     tokens: list[Token]
     ghosts: list[Ghost]
     reasons: list[Reason]
-    tree: NotRequired[Literal[True]]
-    columns: int
     masks: int
     seconds: float
     at: float
@@ -281,7 +278,7 @@ def forward_pass(
         ends = proposal.token_id in stop_ids
         return text, round(proposal.score, 4), proposal.source, ends, KINDS[proposal.source], found
 
-    found: Pass = {
+    return {
         "kind": "pass",
         "lane": key,
         "number": number,
@@ -292,15 +289,11 @@ def forward_pass(
         "tokens": [token(text, proposal) for text, proposal in zip(texts, row.proposals, strict=False)],
         "ghosts": [(pieces[one.token_id], round(one.score, 4), one.source) for one in row.proposals[row.accepted :]],
         "reasons": list(row.trace.reasons) if row.trace else [],
-        "columns": record.query_tokens,
         "masks": row.masks,
         "seconds": round(record.seconds, 6),
         "at": counts["seconds"],
         "counts": counts,
     }
-    if row.trace and row.trace.branches:
-        found["tree"] = True
-    return found
 
 
 def counts(tally: Tally, *, shared: bool) -> Counts:

@@ -28,7 +28,7 @@ export class Lane {
     return this.pass(record, row, accepted, texts);
   }
 
-  pass({ phase, seconds, query_tokens: columns }, row, accepted, texts) {
+  pass({ phase, seconds }, row, accepted, texts) {
     const counts = this.counts();
     const token = ({ token_id: id, score, source, alternatives }, n) => [texts[n], score, source, this.stops.includes(id), source, alternatives.map(([other, share]) => [this.text.piece(other), share])];
     const ghost = ({ token_id: id, score, source }) => [this.text.piece(id), score, source];
@@ -44,7 +44,6 @@ export class Lane {
       tokens: accepted.map(token),
       ghosts: row.proposals.slice(row.accepted).map(ghost),
       reasons: row.trace.reasons,
-      columns,
       masks,
       seconds,
       at: this.seconds,

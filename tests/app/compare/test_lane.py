@@ -80,11 +80,6 @@ def test_what_waits_as_a_draft_was_not_refused(checkpoint: Any, decoder: str, la
         assert set(message["reasons"][len(message["tokens"]) :]) <= {"kept"}
 
 
-@pytest.mark.parametrize(("layout", "tree"), [("linear", False), ("quadratic", True)])
-def test_a_pass_whose_columns_branch_says_so(checkpoint: Any, layout: str, tree: bool) -> None:
-    assert any(message.get("tree", False) for message in passes(checkpoint, "self_speculative", layout=layout)) == tree
-
-
 def test_without_a_trace_there_are_no_reasons(checkpoint: Any) -> None:
     settings = DecodingSettings(threshold=0.9, max_new_tokens=8)
     lane = Lane("b", "MARS", "sliding_window", checkpoint, settings)

@@ -33,7 +33,6 @@ def test_a_pass_carries_what_the_page_shows() -> None:
         "tokens": tokens,
         "ghosts": ghosts,
         "reasons": ["first", "met", "below"],
-        "columns": 3,
         "masks": 2,
         "seconds": 0.01,
         "at": 0.5,
