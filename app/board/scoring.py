@@ -16,7 +16,7 @@ from app.compare.event_stream import Step
 from app.compare.lane import baseline_of
 from app.compare.lane_choice import LaneChoice
 from app.compare.runner import Runner, cannot_write
-from app.compare.starting import LanePass, device_lock, race
+from app.compare.starting import device_lock, race
 from app.models.manager import ModelError
 from app.scheduling import AdmissionQueue, LiveRun
 
@@ -69,10 +69,10 @@ def _finished(entries: Sequence[Entry], live: LiveRun, queue: AdmissionQueue) ->
     """Each lane when it has finished its answer; none after the run was stopped."""
     by_key = {entry.lane.key: entry for entry in entries}
     running = {entry.lane.key: entry.records for entry in entries}
-    for event in race(running, lambda key: device_lock(by_key[key].lane.checkpoint, queue)):
-        entry = by_key[event.lane]
-        if isinstance(event, LanePass):
-            entry.lane.add(event.record)
+    for lane, record, _ in race(running, lambda key: device_lock(by_key[key].lane.checkpoint, queue)):
+        entry = by_key[lane]
+        if record is not None:
+            entry.lane.add(record)
         elif entry.lane.finish_reason not in (None, "cancelled"):
             entry.lane.end()
             yield entry

@@ -12,7 +12,7 @@ from app.compare.event_stream import Step
 from app.compare.lane import MOST_ALTERNATIVES, Lane, baseline_of, keep
 from app.compare.lane_choice import to_settings
 from app.compare.lane_request import LaneRequest, comparable
-from app.compare.starting import LaneEnd, LanePass, device_lock, is_shared, prompt_ids, race, start
+from app.compare.starting import device_lock, is_shared, prompt_ids, race, start
 from app.runs.run import Run, Turn
 from app.scheduling import USUAL_LIMITS, AdmissionQueue, Limits, LiveRun
 from mars.config import DEFAULT_NEW_TOKENS
@@ -101,14 +101,15 @@ def compare(entries: Sequence[Entry], question: Question, live: LiveRun, queue: 
     differences = Differences(baseline.key, [lane.key for lane in lanes if lane is not baseline])
     running = {entry.lane.key: entry.records for entry in entries}
     open_lanes = dict.fromkeys(running)  # those whose end no message has told
-    for event in race(running, lambda key: device_lock(by_key[key].lane.checkpoint, queue)):
-        entry = by_key[event.lane]
-        entry.lane.shared = is_shared(entry.records)
-        if isinstance(event, LanePass):
-            yield _pass_step(entry, event, lanes, differences)
+    for key, record, clock_seconds in race(running, lambda key: device_lock(by_key[key].lane.checkpoint, queue)):
+        lane = by_key[key].lane
+        lane.shared = is_shared(running[key])
+        if record is not None:
+            yield _pass_step(lane, record, clock_seconds, lanes, differences)
         else:
-            del open_lanes[event.lane]
-            yield _end_step(entry.lane, event, baseline, differences)
+            del open_lanes[key]
+            parted = differences.add(key, ends=True) if lane.finish_reason == "stop" else []
+            yield Step((lane.end(), *_parted(parted, baseline)))
         if live.stopped and any(lane.finish_reason is None for lane in lanes):
             yield Step(tuple(by_key[key].lane.end() for key in open_lanes))
             break
@@ -134,8 +135,9 @@ def finished(identity: str, question: Question, lanes: Sequence[Lane]) -> Run | 
     )
 
 
-def _pass_step(entry: Entry, event: LanePass, lanes: Sequence[Lane], differences: Differences) -> Step:
-    lane, record = entry.lane, event.record
+def _pass_step(
+    lane: Lane, record: ForwardPass, clock_seconds: float, lanes: Sequence[Lane], differences: Differences
+) -> Step:
     message, pieces = lane.add(record)
     messages: list[stream.Message] = [message]
     baseline = baseline_of(lanes)
@@ -144,15 +146,8 @@ def _pass_step(entry: Entry, event: LanePass, lanes: Sequence[Lane], differences
     ratios = _speed_ups(lanes, baseline)
     if ratios:
         messages.append(stream.speed_up(ratios, baseline.key))
-    began = event.clock_seconds - record.seconds
+    began = clock_seconds - record.seconds
     return Step(tuple(messages), lane.key, pass_seconds=record.seconds, began_seconds=began)
-
-
-def _end_step(lane: Lane, event: LaneEnd, baseline: Lane, differences: Differences) -> Step:
-    messages: list[stream.Message] = [lane.end()]
-    if lane.finish_reason == "stop":
-        messages += _parted(differences.add(event.lane, ends=True), baseline)
-    return Step(tuple(messages))
 
 
 def _parted(found: list[dict[str, int]], baseline: Lane) -> list[stream.Difference]:

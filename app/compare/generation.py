@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from app.compare import stream
 from app.compare.lane import Lane
 from app.compare.runner import Runner
-from app.compare.starting import LanePass, device_lock, prompt_ids, race, start
+from app.compare.starting import device_lock, prompt_ids, race, start
 from app.models.sentences import failure
 from app.scheduling import AdmissionQueue, Limits, LiveRun
 from mars import decoders
@@ -120,9 +120,9 @@ def _write(
 
 def passes(lane: Lane, records: Iterator[ForwardPass], queue: AdmissionQueue) -> Iterator[None]:
     """Run the lane to its end and yield None after each pass; closing this generator ends it early."""
-    for event in race({lane.key: records}, lambda _: device_lock(lane.checkpoint, queue)):
-        if isinstance(event, LanePass):
-            lane.add(event.record)
+    for _, record, _ in race({lane.key: records}, lambda _: device_lock(lane.checkpoint, queue)):
+        if record is not None:
+            lane.add(record)
             yield None
 
 

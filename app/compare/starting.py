@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from app.models.placement import on
@@ -92,26 +91,12 @@ def device_lock(checkpoint: Checkpoint, queue: AdmissionQueue) -> Iterator[None]
         yield
 
 
-@dataclass(frozen=True, slots=True)
-class LanePass:
-    """One forward pass of one lane; `clock_seconds` is that lane's own model time, this pass included."""
-
-    lane: str
-    record: ForwardPass
-    clock_seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class LaneEnd:
-    """The decoder of this lane has nothing more to yield."""
-
-    lane: str
-
-
 def race(
     lanes: Mapping[str, Iterator[ForwardPass]], turn: Callable[[str], AbstractContextManager[object]] = nullcontext
-) -> Iterator[LanePass | LaneEnd]:
+) -> Iterator[tuple[str, ForwardPass | None, float]]:
     """Step the decoders of these lanes so that all lanes stay at about the same model time; ties go to the first lane.
+
+    Yields a lane, its pass or None at its end, and its own model time, this pass included.
 
     Each step runs in the context `turn(lane)`, the lock of its device, so that several races share it pass by pass.
     All decoders are closed when the race ends, fails, or is abandoned.
@@ -122,12 +107,10 @@ def race(
             lane = min(clocks, key=clocks.__getitem__)
             with turn(lane):
                 record = next(lanes[lane], None)
+            clocks[lane] += record.seconds if record else 0.0
+            yield lane, record, clocks[lane]
             if record is None:
                 del clocks[lane]
-                yield LaneEnd(lane)
-            else:
-                clocks[lane] += record.seconds
-                yield LanePass(lane, record, clocks[lane])
     finally:
         for records in lanes.values():
             if close := getattr(records, "close", None):  # a generator's, or that of a stream of a service

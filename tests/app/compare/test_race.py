@@ -3,7 +3,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from app.compare.starting import LaneEnd, LanePass, race
+from app.compare.starting import race
 from mars.records import ForwardPass
 
 
@@ -18,7 +18,7 @@ def passes(seconds: list[float], closed: list[str] | None = None, name: str = ""
 
 def test_the_lane_behind_takes_the_next_pass() -> None:
     events = list(race({"slow": passes([3.0, 3.0]), "fast": passes([1.0] * 5)}))
-    order = [event.lane for event in events if isinstance(event, LanePass)]
+    order = [lane for lane, record, _ in events if record]
     assert order == ["slow", "fast", "fast", "fast", "slow", "fast", "fast"]
 
 
@@ -26,13 +26,13 @@ def test_each_clock_sums_its_own_passes() -> None:
     events = list(race({"slow": passes([3.0, 3.0]), "fast": passes([1.0, 2.0])}))
     clocks = {"slow": [3.0, 6.0], "fast": [1.0, 3.0]}
     for lane, expected in clocks.items():
-        assert [e.clock_seconds for e in events if isinstance(e, LanePass) and e.lane == lane] == expected
+        assert [clock for key, record, clock in events if record and key == lane] == expected
 
 
 def test_a_lane_that_ends_leaves_the_other_running() -> None:
     events = list(race({"short": passes([1.0]), "long": passes([1.0] * 3)}))
-    assert [event.lane for event in events if isinstance(event, LaneEnd)] == ["short", "long"]
-    assert events[-1] == LaneEnd("long")
+    assert [lane for lane, record, _ in events if not record] == ["short", "long"]
+    assert events[-1] == ("long", None, 3.0)
 
 
 def test_every_pass_is_taken_within_a_turn() -> None:
