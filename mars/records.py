@@ -104,11 +104,6 @@ class Trace(Strict):
         return tuple(found)
 
     @property
-    def branches(self) -> bool:
-        """Whether the columns form a tree, and not a chain or a block."""
-        return not self.block and any((-1 if other is None else other) != n - 1 for n, other in enumerate(self.after))
-
-    @property
     def positions(self) -> tuple[int, ...]:
         """The position of each column in the sequence, 0 the first token of the prompt."""
         found: list[int] = []

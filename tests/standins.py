@@ -220,7 +220,7 @@ def board() -> Message:
         key: messages.wrote(key, 0, Outcome(text="t", right=right, tokens=6, passes=3, seconds=1.0, reason="stop"))
         for key, right in (("a", True), ("b", False))
     }
-    opening = messages.opening("0123456789", "2026-11-22T05:00:00", plan, plan.problems[:2], lanes)
+    opening = messages.opening(plan, plan.problems[:2], lanes)
     return {"opening": opening, "wrote": wrote}
 
 

@@ -32,8 +32,6 @@ class Opening(StrictDict):
     """The first message: the problems and the lanes."""
 
     kind: Literal["open"]
-    id: str
-    date: str
     count: int
     task: str
     first: int
@@ -108,13 +106,11 @@ Message = Annotated[
 """Whatever a score board tells its page."""
 
 
-def opening(identity: str, date: str, plan: Plan, chosen: Sequence[tasks.Problem], lanes: Sequence[Card]) -> Opening:
+def opening(plan: Plan, chosen: Sequence[tasks.Problem], lanes: Sequence[Card]) -> Opening:
     """The first message: the problems and the lanes. `lanes` are as `app.compare.stream.lane` introduces them."""
     labels = {name: label for label, name in problems.family_choices()}
     return {
         "kind": "open",
-        "id": identity,
-        "date": date,
         "count": plan.count,
         "task": plan.task,
         "first": plan.first,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from datetime import UTC, datetime
 from functools import partial
 
 from app.board import messages
@@ -32,10 +31,10 @@ def start(runner: Runner, session: str, plan: Plan, choices: Sequence[LaneChoice
     return runner.begin(session, live, partial(_steps, plan=plan, choices=choices), most)
 
 
-def _steps(runner: Runner, identity: str, live: LiveRun, plan: Plan, choices: Sequence[LaneChoice]) -> Iterator[Step]:
-    problems, date = plan.problems, datetime.now(UTC).isoformat(timespec="seconds")
+def _steps(runner: Runner, _: str, live: LiveRun, plan: Plan, choices: Sequence[LaneChoice]) -> Iterator[Step]:
+    problems = plan.problems
     cards = [request.card() for request in lane_request.requested(choices)]
-    yield Step((messages.opening(identity, date, plan, problems, cards),))
+    yield Step((messages.opening(plan, problems, cards),))
     if not (yield from runner.prepared(choices, live)):
         return
     lanes = dict[str, BoardLane]()

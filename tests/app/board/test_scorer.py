@@ -84,7 +84,6 @@ def test_a_board_ends_with_the_scores(make_runner: MakeRunner) -> None:
     runner = make_runner()
     identity = start(runner, AR, MARS)
     found = over(runner, identity)
-    assert read(found)[0]["id"] == identity
     assert closing(found) == ("done", "Done. AR: 2 of 5 right. MARS: 2 of 5 right.")
     assert not runner.sessions.running("me")
     assert runner.queue.counts()["active"] == 0
