@@ -143,9 +143,9 @@ def _pass_step(
     baseline = baseline_of(lanes)
     messages += _parted(differences.add(lane.key, pieces), baseline)
     messages += _agreements(lane, lanes, baseline, differences)
-    ratios = _speed_ups(lanes, baseline)
-    if ratios:
-        messages.append(stream.speed_up(ratios, baseline.key))
+    if ratios := _speed_ups(lanes, baseline):
+        rounded = {key: ratio and round(ratio, 3) for key, ratio in ratios.items()}
+        messages.append(stream.SpeedUp(kind="speedup", ratios=rounded, baseline=baseline.key))
     began = clock_seconds - record.seconds
     return Step(tuple(messages), lane.key, pass_seconds=record.seconds, began_seconds=began)
 

@@ -101,7 +101,7 @@ class Lane:
         tail = self._text.flush()
         if tail:
             self.written[-1] += tail
-        return stream.lane_end(self.key, self.finish_reason, tail)
+        return stream.End(kind="end", lane=self.key, reason=self.finish_reason, tail=tail)
 
 
 def keep(

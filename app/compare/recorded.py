@@ -55,7 +55,7 @@ def _messages(run: Run) -> Iterator[Mapping[str, object]]:
         for tokens in differences.add(message["lane"], texts):
             yield stream.Difference(kind="difference", tokens=tokens, baseline=baseline.key)
     for lane in run.lanes:
-        yield stream.lane_end(lane.key, lane.finish_reason, "")
+        yield stream.End(kind="end", lane=lane.key, reason=lane.finish_reason, tail="")
     for lane in others:
         if lane.text == baseline.text and decoders.TABLE[lane.decoder].exact:
             yield stream.agreement(lane.key, baseline.key, len(lane.written), whole=True)

@@ -205,19 +205,9 @@ def lines(messages: Iterable[Mapping[str, object]]) -> str:
     return "".join(map(line, messages))
 
 
-def follow(identity: str) -> Follow:
-    """A run has begun."""
-    return {"kind": "follow", "id": identity}
-
-
 def opening(identity: str, lanes: Sequence[Card]) -> Opening:
     """The lanes of a run, or of the idle stage."""
     return {"kind": "open", "id": identity, "lanes": list(lanes)}
-
-
-def refusal(identity: str, sentence: str) -> Refusal:
-    """Nothing runs."""
-    return {"kind": "refusal", "id": identity, "sentence": sentence}
 
 
 def lane(
@@ -308,17 +298,6 @@ def counts(tally: Tally, *, shared: bool) -> Counts:
     }
 
 
-def lane_end(key: str, reason: FinishReason, tail: str) -> End:
-    """A lane is over."""
-    return {"kind": "end", "lane": key, "reason": reason, "tail": tail}
-
-
 def agreement(key: str, baseline: str, tokens: int, whole: bool = False) -> Agreement:
     """Two texts are alike so far."""
     return {"kind": "agreement", "lane": key, "baseline": baseline, "tokens": tokens, "whole": whole}
-
-
-def speed_up(ratios: Mapping[str, float | None], baseline: str) -> SpeedUp:
-    """The speeds of lanes over the baseline's."""
-    rounded = {key: ratio and round(ratio, 3) for key, ratio in ratios.items()}
-    return {"kind": "speedup", "ratios": rounded, "baseline": baseline}

@@ -52,12 +52,13 @@ def plain(elem_id: str, value: str = "", label: str = "", **options: Any) -> gr.
 def refusal(error: ValueError) -> str:
     """The line that tells the page why nothing starts."""
     sentence = complete(str(error))
-    return stream.line(stream.refusal(uuid4().hex, sentence[:1].upper() + sentence[1:]))
+    return stream.line(stream.Refusal(kind="refusal", id=uuid4().hex, sentence=sentence[:1].upper() + sentence[1:]))
 
 
 def begun(identity: str) -> tuple[Any, ...]:
     """The updates of a start: the line by which the page follows the run, the buttons to start one and to stop it."""
-    return stream.line(stream.follow(identity)), gr.update(interactive=False), gr.update(interactive=True)
+    follow = stream.line(stream.Follow(kind="follow", id=identity))
+    return follow, gr.update(interactive=False), gr.update(interactive=True)
 
 
 def ended() -> tuple[Any, ...]:

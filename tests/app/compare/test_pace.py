@@ -23,7 +23,11 @@ class Watch:
 
 def steps(count: int, seconds: float) -> list[Step]:
     return [
-        Step((stream.lane_end("a", "stop", str(index)),), pass_seconds=seconds, began_seconds=index * seconds)
+        Step(
+            (stream.End(kind="end", lane="a", reason="stop", tail=str(index)),),
+            pass_seconds=seconds,
+            began_seconds=index * seconds,
+        )
         for index in range(count)
     ]
 
@@ -50,7 +54,8 @@ def test_lanes_keep_their_proportion() -> None:
     lanes = {0: [0.01] * 40, 1: [0.02] * 20}
     passes = [(sum(all_[:i]), seconds, lane) for lane, all_ in lanes.items() for i, seconds in enumerate(all_)]
     ordered = [
-        Step((stream.lane_end("a", "stop", str(lane)),), seconds, began) for began, seconds, lane in sorted(passes)
+        Step((stream.End(kind="end", lane="a", reason="stop", tail=str(lane)),), seconds, began)
+        for began, seconds, lane in sorted(passes)
     ]
     watch = Watch(passes_per_second=2.0)
     arrived: dict[int, list[float]] = {0: [], 1: []}

@@ -42,4 +42,4 @@ def test_a_pass_carries_what_the_page_shows() -> None:
 
 def test_numbers_that_json_lacks_are_refused() -> None:
     with pytest.raises(ValueError):
-        stream.line(stream.speed_up({"b": float("nan")}, "a"))
+        stream.line(stream.SpeedUp(kind="speedup", ratios={"b": float("nan")}, baseline="a"))

@@ -64,7 +64,7 @@ class Server:
         self.lines[identity] = []
         opening = stream.opening(identity, [self.play.lane("b", "masks")])
         self.write(opening, stream.state("running", "They write."), identity=identity)
-        self.play.feed(self.tab, stream.follow(identity))
+        self.play.feed(self.tab, stream.Follow(kind="follow", id=identity))
 
     def write(self, *messages: Message, identity: str = "run") -> None:
         self.lines[identity] += map(stream.line, messages)
@@ -110,7 +110,7 @@ def test_lines_are_drawn_once_over_broken_connections(server: Server) -> None:
     server.until_drawn(" 1 2 3")
     assert server.tab.locator(".lens-pass").last.inner_text() == " 3"
     assert server.tab.locator("[data-counter=tokens]").all_inner_texts() == ["3"]
-    server.write(stream.lane_end("b", "stop", ""), stream.state("done", "Done."))
+    server.write(stream.End(kind="end", lane="b", reason="stop", tail=""), stream.state("done", "Done."))
     server.until_said("Done.")
     assert server.asked_no_more()
     assert server.text == " 1 2 3"
@@ -150,7 +150,7 @@ def test_one_run_has_one_connection(server: Server) -> None:
     server.until(lambda: len(held) == 1)
     again = stream.opening("run", [server.play.lane("b", "masks", texts={"note": "Another."})])
     server.write(again)
-    server.play.feed(server.tab, stream.follow("run"))
+    server.play.feed(server.tab, stream.Follow(kind="follow", id="run"))
     assert server.asked_no_more()
     assert server.asked == [("run", 0)]
     server.act = server.answer

@@ -63,7 +63,7 @@ def test_acceptance_by_place_is_bars_and_words(mount: Mount, play: Any) -> None:
 def test_a_lane_with_another_model_has_no_ratio(mount: Mount, play: Any) -> None:
     tab = mount()
     play.sample(tab)
-    play.feed(tab, stream.speed_up({"b": None}, "a"))
+    play.feed(tab, stream.SpeedUp(kind="speedup", ratios={"b": None}, baseline="a"))
     tab.wait_for_selector("[data-lane=b] .lens-lane-note:has-text('No ratio: this model has another size')")
     assert tab.inner_text("[data-lane=b] .lens-ratio") == "–"
     assert tab.locator("[data-lane=b] .lens-cost").is_hidden()
