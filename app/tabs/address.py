@@ -150,7 +150,7 @@ def connect(page: gr.Blocks, masthead: gr.HTML, tab: Tab) -> None:
     read_here = f"async () => {{ await {bundle.loaded()}; return [JSON.stringify(lens.compareParameters())]; }}"
     for event in (page.load, masthead.submit):
         restored = event(deep_link.restore, masthead, outputs, js=read_here, show_progress_on=masthead, **QUIET)
-        tab.settle(tab.steer_after(restored))
+        tab.settle(restored)
 
 
 class DeepLink:
@@ -181,7 +181,7 @@ class DeepLink:
         return [message(found, self.usual, self.others), answer, *shown(pair), *settings]
 
     def _pair(self, found: Found) -> Pair:
-        models, tasks = self.tab.models, self.tab.models.with_tasks()
+        models, tasks = self.tab.models, next((pair for pair in self.tab.pairs if pair.tasks), None)
         if "models" not in found.values and tasks is not None and found.values.keys() & {"task", "seed"}:
             return tasks
         return models.pair(found.values.get("models"))

@@ -92,9 +92,15 @@ class Tab:
         """The controls beside the prompt, always in view."""
         with gr.Column(scale=2, min_width=220, elem_classes="lens-threshold"):
             start = self.starts[self.pairs[0].key]
-            self.reading, self.threshold = build_slider(start)
+            value = slider_value(start)
+            self.reading = plain("threshold-reading", threshold_words(value), "Threshold")
+            gr.HTML(html_template=_ENDS, apply_default_css=False)
+            label = "Live threshold τ: acts on the lanes that follow it"
+            self.threshold = gr.Slider(
+                LOWEST, ONE_TOKEN, value=value, step=0.01, label=label, buttons=[], elem_id="threshold"
+            )
             visible = any(one.stops for one in self.starts.values()) or HIDDEN
-            self.lost = plain("threshold-lost", stop_words(slider_value(start), start), visible=visible)
+            self.lost = plain("threshold-lost", stop_words(value, start), visible=visible)
         with gr.Row(elem_classes="lens-go"):
             self.run = gr.Button("Run", variant="primary", size="lg", elem_id="run", min_width=10)
             with gr.Row(elem_classes="lens-stop-or-follow"):
@@ -142,8 +148,10 @@ class Tab:
             view.submit(self._ended, None, [self.run, self.stop, kept], queue=False, **QUIET)
 
     def settle(self, event: Any) -> None:
-        """After `event`, which sets the controls, show the lanes."""
-        self._introduce_after(event.then)
+        """After `event`, which sets the controls, steer and show the lanes."""
+        shown = [self.reading, self.lost]
+        steered = event.then(self.steer, [self.threshold, self.models.choice], shown, **QUIET)
+        self._introduce_after(steered.then)
 
     def _introduce_after(self, listen: Callable[..., Any]) -> None:
         listen(self._introduce, self.row.inputs, self.stage, **LATEST)
@@ -232,24 +240,10 @@ class Tab:
             self.runner.sessions.set_threshold(str(request.session_hash), threshold_of(value))
             return threshold_words(value), stop_words(value, self.starts[self.models.pair(key).key])
 
-    def steer_after(self, event: Any) -> Any:
-        """Steer after `event`, which sets the slider."""
-        return event.then(self.steer, [self.threshold, self.models.choice], [self.reading, self.lost], **QUIET)
-
     def _set_pace(self, value: float, request: gr.Request) -> None:
         with refusing():
             pace = rate(checked(PACE, value, "The pace"))
             self.runner.sessions.set_pace(str(request.session_hash), pace)
-
-
-def build_slider(start: Start) -> tuple[gr.HTML, gr.Slider]:
-    """The slider and its value in words, laid out in the current Blocks."""
-    value = slider_value(start)
-    reading = plain("threshold-reading", threshold_words(value), "Threshold")
-    gr.HTML(html_template=_ENDS, apply_default_css=False)
-    label = "Live threshold τ: acts on the lanes that follow it"
-    slider = gr.Slider(LOWEST, ONE_TOKEN, value=value, step=0.01, label=label, buttons=[], elem_id="threshold")
-    return reading, slider
 
 
 def threshold_of(value: object) -> float | None:

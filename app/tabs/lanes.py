@@ -74,11 +74,6 @@ class LaneControls:
         """All of them, in the order that `read` and `updates` keep."""
         return list(self.named.values())
 
-    @property
-    def preset(self) -> Component:
-        """The list of presets."""
-        return self.named["preset"]
-
     def read(self, *values: Any) -> LaneChoice:
         """The choice that these values of the components make; ValueError names the control and what is allowed."""
         given = dict(zip(self.named, values, strict=True))
@@ -213,7 +208,7 @@ class LaneRow:
         """
         changed = list[Any]()
         for lane in self.lanes:
-            preset = lane.preset
+            preset = lane.named["preset"]
             to_preset = partial(_to_preset, lane, models)
             inputs = [preset, models.choice]
             chosen = preset.input(to_preset, inputs, lane.components, show_progress_on=preset, **LATEST)

@@ -15,8 +15,6 @@ from app.tabs.parts import HIDDEN, LATEST, QUIET, plain
 
 _GIVEN = "(prompt) => { lens.address()?.settings.give('prompt', prompt); }"
 """In the browser: no family and seed names a question, so the address has its text."""
-
-
 _STARTED = "(prompt, start) => lens.answerStart(prompt, start)"
 """In the browser: the start of an answer belongs to its prompt."""
 
@@ -138,10 +136,6 @@ class ModelsControl:
     def pair(self, key: object) -> Pair:
         """The pair of this key, or the first."""
         return next((pair for pair in self.pairs if pair.key == key), self.pairs[0])
-
-    def with_tasks(self) -> Pair | None:
-        """The first pair whose examples are problems with known answers."""
-        return next((pair for pair in self.pairs if pair.tasks), None)
 
 
 def shown(pair: Pair) -> list[dict[str, Any]]:

@@ -60,7 +60,7 @@ def test_the_lanes_begin_as_the_presets(row: LaneRow) -> None:
     presets = [make("ar", "mars").relevant() for make in PRESETS.values()]
     assert row.read(*held) == presets
     assert row.read(2, *held[1:]) == presets[:2]
-    assert [part.label for part in (lane.preset for lane in row.lanes)] == ["Preset"] * 3
+    assert [part.label for part in (lane.named["preset"] for lane in row.lanes)] == ["Preset"] * 3
 
 
 @pytest.mark.parametrize(
