@@ -98,7 +98,6 @@ class AdmissionQueue:
         self._locks: defaultdict[str, deque[object]] = defaultdict(deque)
 
     def counts(self) -> dict[str, int]:
-        """The numbers of runs that are active, that wait, and that may be active at once."""
         with self._changed:
             active = min(len(self._line), self.places)
             return {"active": active, "waiting": len(self._line) - active, "places": self.places}
@@ -203,7 +202,6 @@ class LiveRun:
 
     @property
     def stopped(self) -> bool:
-        """Whether `stop` was called."""
         return self._stop.is_set()
 
     def rest(self, seconds: float) -> None:
@@ -256,7 +254,6 @@ class Sessions:
             run.slider.threshold = threshold
 
     def set_pace(self, session: str, passes_per_second: float) -> None:
-        """Set the pace of the live run's picture from now on."""
         if run := self._live.get(session):
             run.passes_per_second = passes_per_second
 

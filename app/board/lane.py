@@ -32,7 +32,6 @@ class Plan:
     limits: Limits = USUAL_LIMITS
 
     def __post_init__(self) -> None:
-        """Raise ValueError with a sentence for the person."""
         settle = object.__setattr__
         settle(self, "count", checked(_COUNT, whole(self.count), "The number of problems"))
         settle(self, "first", checked(_SEED, whole(self.first), "The first seed"))
@@ -76,12 +75,10 @@ class BoardLane:
 
     @property
     def decoder(self) -> str:
-        """The name of its decoder."""
         return self.request.choice.decoder
 
     @property
     def right(self) -> int:
-        """The number of problems that are right so far."""
         return sum(outcome.right for outcome in self.outcomes.values())
 
     def add(self, number: int, problem: Problem, lane: Lane) -> Outcome:

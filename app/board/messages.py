@@ -130,7 +130,6 @@ def opening(plan: Plan, chosen: Sequence[tasks.Problem], lanes: Sequence[Card]) 
 
 
 def wrote(key: str, number: int, outcome: Outcome) -> ProblemDone:
-    """A lane is through with a problem."""
     cut = len(outcome.text) > LONGEST_TEXT
     return {
         "kind": "wrote",

@@ -38,7 +38,6 @@ class Question:
     limits: Limits = USUAL_LIMITS
 
     def __post_init__(self) -> None:
-        """Raise ValueError with a sentence for the person."""
         object.__setattr__(self, "prompt", self.limits.check_prompt(self.prompt))
         start = self.limits.check_text(self.answer_prefix, "The start of the answer")
         object.__setattr__(self, "answer_prefix", start)

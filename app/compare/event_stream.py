@@ -111,7 +111,6 @@ class EventStream:
 
     @property
     def lines(self) -> int:
-        """The number of lines so far."""
         return self._ends[-1] if self._ends else 0
 
     def write(self, steps: Iterable[Step]) -> None:
@@ -120,7 +119,6 @@ class EventStream:
             self.put(text)
 
     def put(self, text: str) -> None:
-        """Append whole lines."""
         with self._changed:
             self._texts.append(text)
             self._ends.append(self.lines + text.count("\n"))

@@ -46,12 +46,10 @@ class LaneChoice(MethodSettings):
 
     @property
     def info(self) -> DecoderInfo:
-        """The facts of its decoder."""
         return decoders.TABLE[self.decoder]
 
     @property
     def family(self) -> FamilyName:
-        """The family of its decoder, which says how its passes look."""
         return self.info.family
 
     @property
@@ -61,7 +59,6 @@ class LaneChoice(MethodSettings):
 
     @property
     def checkpoints(self) -> list[str]:
-        """The names of the checkpoints that it needs."""
         return [self.checkpoint, self.draft] if self.info.draft and self.draft else [self.checkpoint]
 
     def relevant(self) -> LaneChoice:

@@ -97,7 +97,6 @@ def requested(choices: Sequence[LaneChoice]) -> list[LaneRequest]:
 
 
 def checkpoint_names(choices: Sequence[LaneChoice]) -> list[str]:
-    """The checkpoints that the lanes need, each once, in order."""
     return list(dict.fromkeys(name for choice in choices for name in choice.checkpoints))
 
 

@@ -31,7 +31,6 @@ def family_choices() -> list[tuple[str, str]]:
 
 
 def new_seed() -> int:
-    """A seed that nobody has chosen."""
     return SystemRandom().randint(0, LARGEST_SEED)
 
 

@@ -196,17 +196,14 @@ Message = Annotated[
 
 
 def line(message: Mapping[str, object]) -> str:
-    """One message as a line."""
     return page_json(message) + "\n"
 
 
 def lines(messages: Iterable[Mapping[str, object]]) -> str:
-    """Several messages, each as a line."""
     return "".join(map(line, messages))
 
 
 def opening(identity: str, lanes: Sequence[Card]) -> Opening:
-    """The lanes of a run, or of the idle stage."""
     return {"kind": "open", "id": identity, "lanes": list(lanes)}
 
 
@@ -241,7 +238,6 @@ def lane(
 
 
 def state(name: State, sentence: str) -> Status:
-    """The run has come to this state."""
     return {"kind": "state", "state": name, "sentence": sentence}
 
 
@@ -287,7 +283,6 @@ def forward_pass(
 
 
 def counts(tally: Tally, *, shared: bool) -> Counts:
-    """The counters as the page shows them."""
     return {
         "tokens": tally.tokens,
         "passes": tally.passes,
@@ -299,5 +294,4 @@ def counts(tally: Tally, *, shared: bool) -> Counts:
 
 
 def agreement(key: str, baseline: str, tokens: int, whole: bool = False) -> Agreement:
-    """Two texts are alike so far."""
     return {"kind": "agreement", "lane": key, "baseline": baseline, "tokens": tokens, "whole": whole}

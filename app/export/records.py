@@ -51,7 +51,6 @@ def offers(runs: Mapping[str, Run]) -> list[dict[str, Any]]:
 
 
 def files() -> Files:
-    """Everything."""
     found = dict(file for run in runs().values() for file in run_files(run))
     return found | _tradeoffs(RequestHandler(RunCache(), runner({})))
 

@@ -67,7 +67,6 @@ def read(arguments: Sequence[str] | None = None) -> Options:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line."""
     command = argparse.ArgumentParser(
         prog="python -m app",
         description="MARS Lens: an AR and a MARS checkpoint write side by side, every forward pass visible.",

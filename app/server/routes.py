@@ -33,8 +33,6 @@ _HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}  # nginx wou
 
 
 def routes(runner: Runner) -> list[Route]:
-    """All of them."""
-
     async def answer_health(request: Request) -> JSONResponse:
         found = health(runner)
         return JSONResponse(found, status_code=503 if found["status"] == "failing" else 200)

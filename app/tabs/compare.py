@@ -265,6 +265,5 @@ def stop_words(value: object, start: Start) -> str:
 
 
 def threshold_words(value: object) -> str:
-    """The value of the slider in words."""
     threshold = threshold_of(value)
     return "one token per pass" if threshold is None else f"τ = {threshold:.2f}"

@@ -102,7 +102,6 @@ class LaneControls:
         return [gr.update(value=values[name], visible=seen[name]) for name in self.named]
 
     def preset_updates(self, preset: str, pair: Pair) -> list[Any]:
-        """Updates that set every component to a preset of `pair`."""
         if not isinstance(preset, str) or preset not in PRESETS:
             return [gr.skip()] * len(self.named)
         return self.updates(PRESETS[preset](pair.ar, pair.mars), pair)
@@ -130,7 +129,6 @@ class LaneControls:
         return [gr.update(**updates.get(name, {}), visible=seen[name]) for name in self.named]
 
     def _seen(self, decoder: str, mode: str, temperature: Any) -> dict[str, Any]:
-        """The visibility of each component."""
         drawn = isinstance(temperature, int | float) and temperature > 0
         acts = acting(decoder, 1.0 if drawn else 0.0) | {"preset", "checkpoint", "decoder"}
         if "threshold" in acts:
@@ -168,7 +166,6 @@ def _mode(choice: LaneChoice) -> Mode:
 
 
 def build_count() -> gr.Radio:
-    """The choice of the number of lanes, in the current Blocks."""
     choices = list(range(FEWEST, len(LANE_KEYS) + 1))
     return gr.Radio(choices, value=choices[-1], label="Lanes", elem_id="lanes", min_width=10)
 
@@ -189,7 +186,6 @@ class LaneRow:
 
     @property
     def inputs(self) -> list[Component]:
-        """The inputs of `read`, in order."""
         return [self.count, *(component for lane in self.lanes for component in lane.components)]
 
     def read(self, *values: Any) -> list[LaneChoice]:

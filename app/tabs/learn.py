@@ -23,7 +23,6 @@ BUSY = 1.0
 
 
 def build() -> None:
-    """Lay out the tab inside the current Blocks."""
     drawn("course", '<div class="lens-learn"></div>', material(), elem_id="learn")
     with gr.Accordion("The method on one page of Python", open=False, elem_id="learn-reference"):
         gr.Markdown(f"```python\n{REFERENCE.read_text(encoding='utf-8')}```", elem_classes="lens-prose")

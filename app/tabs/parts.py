@@ -62,7 +62,6 @@ def begun(identity: str) -> tuple[Any, ...]:
 
 
 def ended() -> tuple[Any, ...]:
-    """The buttons when the page has read the end of a run."""
     return gr.update(interactive=True), gr.update(interactive=False)
 
 

@@ -54,11 +54,9 @@ class QuestionForm:
 
     @property
     def shown(self) -> list[Component]:
-        """Prompt, family, seed and known answer."""
         return [self.prompt, self.family, self.seed, self.answer]
 
     def connect(self) -> None:
-        """Connect the controls with each other."""
         for button, prompt in self._questions:
             asked = button.click(partial(_ask, prompt), outputs=self.shown, **QUIET)
             asked.then(None, self.prompt, js=_GIVEN, **QUIET)

@@ -27,7 +27,6 @@ def keeper() -> gr.HTML:
 
 
 def build() -> None:
-    """Lay out the tab inside the current Blocks."""
     view = drawn("step", '<div class="step"></div>', elem_id="step", shipped=offers(shipped()), largest=MAX_BYTES)
 
     def answered(event: gr.EventData) -> str:
