@@ -81,7 +81,8 @@ def generate(
     stops = stop_tokens(config)
     ids, prompts = read_prompts(inputs if input_ids is None else input_ids, attention_mask, config, stops)
     settings = read_settings(model, config, own, seed, _new_tokens(config, bounded, ids.shape[1]))
-    pad = _pad_token(config, stops)
+    # Without an id that ends rows none ends early, and nothing is padded.
+    pad = min(stops, default=0) if config.pad_token_id is None else int(torch.as_tensor(config.pad_token_id))
     if streamer is not None and len(prompts) > 1:
         raise ValueError(f"a streamer takes one prompt, got {len(prompts)}")
     mask = find_mask(model, config, tokenizer, decoder)
@@ -120,11 +121,6 @@ def _new_tokens(config: GenerationConfig, bounded: bool, length: int) -> int:
     if config.max_length <= length:
         raise ValueError(f"the prompts take {length} tokens, max_length is {config.max_length}: pass max_new_tokens")
     return int(config.max_length) - length
-
-
-def _pad_token(config: GenerationConfig, stops: frozenset[int]) -> int:
-    """The id behind rows that end early; without an id that ends them none does."""
-    return min(stops, default=0) if config.pad_token_id is None else int(torch.as_tensor(config.pad_token_id))
 
 
 def _with_assistant(engine: Engine, decoder: str, assistant: PreTrainedModel | None, stops: frozenset[int]) -> Engine:
@@ -217,9 +213,7 @@ def read_settings(
 def stop_tokens(config: GenerationConfig) -> frozenset[int]:
     """The ids that end a text."""
     found = config.eos_token_id
-    if found is None:
-        return frozenset()
-    return frozenset(torch.as_tensor(found).flatten().tolist())
+    return frozenset() if found is None else frozenset(torch.as_tensor(found).flatten().tolist())
 
 
 def find_mask(model: PreTrainedModel, config: GenerationConfig, tokenizer: Any, decoder: str) -> int | None:

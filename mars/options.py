@@ -15,10 +15,7 @@ SOURCES = "checkpoint folder, Hub id, GGUF file or smollm2-135m"
 TASKS_DECIDE = ("max_new_tokens", "temperature", "top_p")
 """The settings for which a task has a value of its own."""
 _SAID = {"block_size": f"as trained, else {DEFAULT_BLOCK_SIZE}", "temperature": "0", "top_p": "1"}
-_NEEDS = {
-    "causal": "any checkpoint",
-    "masks": "a MARS checkpoint",
-}
+_NEEDS = {"causal": "any checkpoint", "masks": "a MARS checkpoint"}
 
 
 def add_decoding_options(parser: argparse.ArgumentParser, *, tasks_decide: bool = False) -> None:

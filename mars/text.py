@@ -51,8 +51,7 @@ def printable(text: str) -> str:
 
     Newline and tab stay.
     """
-    return "".join(REPLACEMENT if _drives(character) else character for character in text)
-
-
-def _drives(character: str) -> bool:
-    return character in _BIDI or (unicodedata.category(character) in ("Cc", "Cs") and character not in "\n\t")
+    return "".join(
+        REPLACEMENT if one in _BIDI or (unicodedata.category(one) in ("Cc", "Cs") and one not in "\n\t") else one
+        for one in text
+    )

@@ -26,18 +26,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser().parse_args(arguments)
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     try:
-        return _deploy(options) if options.ray is not None else _serve(options)
+        if options.ray is None:
+            return _serve(options)
+        from mars.serve.application import deploy
+
+        _say(options, deploy(options, _keys(options)))
+        return 0
     except ValueError as error:
         sys.stderr.write(f"mars.serve: {error}\n")
         return BAD_INPUT
-
-
-def _deploy(options: argparse.Namespace) -> int:
-    """Let a cluster serve, and return."""
-    from mars.serve.application import deploy
-
-    _say(options, deploy(options, _keys(options)))
-    return 0
 
 
 def _serve(options: argparse.Namespace) -> int:
@@ -118,16 +115,11 @@ def parser() -> argparse.ArgumentParser:
         help="values of τ, descending, for requests that leave it open: one after the other while others wait, and "
         "back (default: exact decoding, whose texts never change)",
     )
-    _add_cluster(command)
-    _add_limits(command)
-    return command
-
-
-def _add_cluster(command: argparse.ArgumentParser) -> None:
-    add = command.add_argument
     add("--ray", metavar="ADDRESS", help="deploy on the Ray cluster at this address, such as auto, and return")
     add("--replicas", type=whole(1, 10_000), default=1, metavar="N", help="most replicas there (default: 1)")
     add("--min-replicas", type=whole(1, 10_000), default=1, metavar="N", help="replicas while idle (default: 1)")
+    _add_limits(command)
+    return command
 
 
 def _add_limits(command: argparse.ArgumentParser) -> None:
