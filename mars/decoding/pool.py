@@ -174,7 +174,7 @@ class Pool:
             for masks in (0, width - 1) if mask is not None and width > 1 else (0,):
                 ids_RQ = torch.zeros_like(slots_RQ)
                 ids_RQ[:, width - masks :] = 0 if mask is None else mask
-                window = Window(ids_RQ=ids_RQ, slots_RQ=slots_RQ, extent=width + 1, keep=width, masks=masks)
+                window = Window(ids_RQ=ids_RQ, slots_RQ=slots_RQ, extent=width + 1, keep=width)
                 for _ in range(3):  # the first of a shape takes longer
                     with self._engine.clock() as clock:
                         self._cache.forward(window)
@@ -289,7 +289,7 @@ class Pool:
         if len(here) < len(tokens_RK):
             tokens_RK = tokens_RK[torch.tensor(here, device=device)]
         ids_RQ = tokens_RK.gather(1, slots_RQ)
-        window = Window(ids_RQ=ids_RQ, slots_RQ=slots_RQ, extent=max(ends), keep=0, masks=0)
+        window = Window(ids_RQ=ids_RQ, slots_RQ=slots_RQ, extent=max(ends), keep=0)
         return replace(merge([(here, window)]), first=first)
 
     def _read_staged(self, staging: int, place: int, row: Row, count: int) -> Window:
@@ -305,7 +305,6 @@ class Pool:
             extent=end,
             keep=0,
             first=staging,
-            masks=0,
         )
         self._cache.forward(window)
         self._cache.copy(staging, place, read + count)
@@ -330,7 +329,7 @@ class Pool:
                     done.append(place)
         if self._policy is not None:
             taking = [row for group in groups for row in group.batch.rows]
-            masked = any(group.window.masks != 0 for group in groups)
+            masked = any(any(row.plan.masks) for row in taking)
             seconds = None if self._cache.warming else clock.seconds
             self._policy.observe(taking, sum(self.shares.values()), seconds, masked=masked)
         self._sequences.drop(done, self._cache)

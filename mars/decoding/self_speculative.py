@@ -149,7 +149,7 @@ class SelfSpeculative(Method):
         alone = len(batch.rows) == 1 and not batch.static
         window = window_of(batch, most + self.drafts, None if alone else most - drafts_R)
         window.ids_RQ.masked_fill_(window.slots_RQ > (batch.length_R + drafts_R)[:, None], self.mask_token_id)
-        return replace(window, masks=self.drafts)
+        return window
 
     def _drafts(self, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
         """The drafts that the last pass left to verify [R, D], filled up with masks, and their number [R]."""

@@ -36,14 +36,12 @@ def window_of(batch: Batch, extra: int, shift_R: torch.Tensor | None = None) -> 
     """The causal window of these slots (`slots_of`) and the tokens in them; the last 1 + `extra` columns predict."""
     slots_RQ = slots_of(batch, extra, shift_R)
     ids_RQ = batch.tokens_RK.gather(1, slots_RQ)
-    return Window(
-        ids_RQ=ids_RQ, slots_RQ=slots_RQ, extent=batch.extent + extra, keep=1 + extra, masks=None if extra else 0
-    )
+    return Window(ids_RQ=ids_RQ, slots_RQ=slots_RQ, extent=batch.extent + extra, keep=1 + extra)
 
 
 def tree_window(batch: Batch, drafts: int, masks: int, mask_token_id: int) -> Window:
     """The window of so many drafts, with a group of masks behind each of their prefixes (`verification_tree`)."""
-    window = replace(window_of(batch, drafts + (drafts + 1) * masks), masks=(drafts + 1) * masks)
+    window = window_of(batch, drafts + (drafts + 1) * masks)
     if masks:
         window.ids_RQ[:, batch.pending + drafts :].fill_(mask_token_id)
     if not drafts or not masks:
@@ -68,7 +66,7 @@ def planned_window(batch: Batch, extra: int, mask_token_id: int) -> Window:
     window = window_of(batch, extra, None if alone else extra + 1 - columns_R)
     window.ids_RQ[:, -extra:] = torch.where(behind_RC < 0, window.ids_RQ[:, -extra:], behind_RC)
     if not any(any(plan.masks) for plan in plans):
-        return replace(window, masks=0)
+        return window
     trees = [verification_tree(batch.pending, plan.masks, device) for plan in plans]
     missing = [window.columns - len(depths_Q) for depths_Q, _ in trees]
     pairs = list(zip(trees, missing, strict=True))

@@ -31,8 +31,7 @@ class Window:
     A window is causal unless `sees_RQQ` is given: a query sees the slots 1 to its own. With `sees_RQQ`, bool
     [R or 1, Q, Q], it sees every slot before the first column of its row that is not padding, and of the window what
     this says (row: query, column: key); a column must see itself. `positions_RQ` are those of the columns where they
-    are not slot - 1, as in a tree whose branches stand side by side. `masks` promises that the last so many columns of
-    each row are masks, and that others are none or not read by anything; 0 promises that there are none at all.
+    are not slot - 1, as in a tree whose branches stand side by side.
     """
 
     ids_RQ: torch.Tensor
@@ -42,7 +41,6 @@ class Window:
     first: int = 0
     positions_RQ: torch.Tensor | None = None
     sees_RQQ: torch.Tensor | None = None
-    masks: int | None = None
 
     @property
     def rows(self) -> int:
@@ -104,7 +102,6 @@ def merge(parts: Sequence[tuple[Sequence[int], Window]]) -> Window:
         keep=max(window.keep for _, window in parts),
         positions_RQ=joined(lambda window: window.positions),
         sees_RQQ=None if causal else joined(lambda window: window.seen, axes=2),
-        masks=0 if all(window.masks == 0 for _, window in parts) else None,
     )
 
 

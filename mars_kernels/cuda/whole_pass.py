@@ -98,7 +98,7 @@ class WholePasses:
                     continue
                 slots_RQ = torch.arange(end - width, end, device=self._sequences.device)[None]
                 ids_RQ = torch.zeros_like(slots_RQ)
-                window = Window(ids_RQ=ids_RQ, slots_RQ=slots_RQ, extent=end, keep=0, first=row, masks=0)
+                window = Window(ids_RQ=ids_RQ, slots_RQ=slots_RQ, extent=end, keep=0, first=row)
                 for _ in range(WARM_UPS + 1):
                     self._cache.forward(window)
 

@@ -51,23 +51,23 @@ def model_of(dtype: torch.dtype) -> PreTrainedModel:
 def windows() -> dict[str, Window]:
     """Windows behind four slots, whose keys and values are made up."""
 
-    def chain(ids: list[int], start: int, keep: int, masks: int | None) -> Window:
+    def chain(ids: list[int], start: int, keep: int) -> Window:
         slots = torch.arange(start, start + len(ids))[None]
-        return Window(ids_RQ=torch.tensor([ids]), slots_RQ=slots, extent=start + len(ids), keep=keep, masks=masks)
+        return Window(ids_RQ=torch.tensor([ids]), slots_RQ=slots, extent=start + len(ids), keep=keep)
 
-    line, short = chain([5, 6, MASK, MASK, MASK], 5, 5, 3), chain([7, MASK, MASK], 5, 3, 2)
+    line, short = chain([5, 6, MASK, MASK, MASK], 5, 5), chain([7, MASK, MASK], 5, 3)
     depths_Q, sees_QQ = verification_tree(1, (2, 0, 3))
-    tree = chain([5, 6, 7, *[MASK] * 5], 5, 8, 5)
+    tree = chain([5, 6, 7, *[MASK] * 5], 5, 8)
     return {
-        "one column": chain([5], 6, 1, 0),
+        "one column": chain([5], 6, 1),
         "line": line,
         "last columns": replace(line, keep=4),
-        "many columns": chain([*range(5, 25), *[MASK] * 20], 5, 40, 20),
+        "many columns": chain([*range(5, 25), *[MASK] * 20], 5, 40),
         "second row": replace(line, first=1),
         "tree": replace(tree, sees_RQQ=sees_QQ[None], positions_RQ=4 + depths_Q[None]),
         "rows": merge([([0], replace(line, keep=2)), ([1], replace(line, keep=2))]),
         "padded rows": merge([([0], replace(line, keep=3)), ([1], short)]),
-        "a prompt": replace(merge([([0], chain([5, 6, 8, 9], 5, 0, 0)), ([1], chain([3], 5, 0, 0))]), keep=0),
+        "a prompt": replace(merge([([0], chain([5, 6, 8, 9], 5, 0)), ([1], chain([3], 5, 0))]), keep=0),
     }
 
 

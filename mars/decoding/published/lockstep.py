@@ -107,7 +107,7 @@ class LockstepBatch:
     def forward(self, slots_RQ: torch.Tensor, extent: int) -> Window:
         """Cache the tokens of these slots; nothing is predicted."""
         ids_RQ = self.sequences.tokens_RK[: len(self.rows)].gather(1, slots_RQ)
-        window = Window(ids_RQ=ids_RQ, slots_RQ=slots_RQ, extent=extent, keep=0, masks=0)
+        window = Window(ids_RQ=ids_RQ, slots_RQ=slots_RQ, extent=extent, keep=0)
         self._cache.forward(window)
         return window
 
