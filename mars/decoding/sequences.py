@@ -1,7 +1,6 @@
 """The rows that decode together, as they stand on the device.
 
-Shapes: R rows, K slots, W proposals a row. `tokens_RK` holds a row's tokens by slot (slot p + 1 for position p): the
-prompt, what was accepted, and past `length_R` whatever the row's method left there to read next, such as drafts.
+Shapes and slots: as in mars/decoding/method.py.
 """
 
 from __future__ import annotations

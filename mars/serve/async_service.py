@@ -33,7 +33,7 @@ class AsyncStream:
 
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
-        self.began: float | None = None  # when it had its first record
+        self.began: float | None = None  # when it had its first record; None while it holds no row
         self._loop = asyncio.get_running_loop()
         self._left: asyncio.Queue[ForwardPass | Exception | None] = asyncio.Queue()
 
@@ -47,11 +47,6 @@ class AsyncStream:
             if isinstance(found, Exception):
                 raise found
             yield found
-
-    @property
-    def started(self) -> bool:
-        """Whether it holds a row."""
-        return self.began is not None
 
     def close(self) -> None:
         """Free the row before the next pass; drop the records that were not read."""
@@ -97,7 +92,7 @@ class AsyncService:
     @property
     def running(self) -> int:
         """Requests that hold a row."""
-        return sum(request.started for request in list(self._requests))
+        return sum(request.began is not None for request in list(self._requests))
 
     @property
     def waiting(self) -> int:
@@ -188,7 +183,7 @@ class AsyncService:
             found: list[ForwardPass | Exception | None] = []
             try:
                 found.extend(request.stream.ready())
-                if found and not request.started:
+                if found and request.began is None:
                     request.began = time.monotonic()
                 ended = request.stream.ended
             except Exception as error:  # noqa: BLE001 - whatever it is, the reader gets it

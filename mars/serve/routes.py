@@ -31,10 +31,7 @@ from mars.serve.metrics import CONTENT_TYPE, Metrics
 from mars.serve.schema import UNIONS, ChatRequest, CompletionRequest, Request, StreamOptions
 
 MODEL = "/v1/models/{name:path}"
-PATHS = (
-    *("/v1/models", MODEL, remote.PATH, "/v1/chat/completions", "/v1/completions"),
-    *("/health", "/metrics"),
-)
+PATHS = ("/v1/models", MODEL, remote.PATH, "/v1/chat/completions", "/v1/completions", "/health", "/metrics")
 _READ = ["GET", "HEAD"]
 _NAMED = ", ".join(path for path in PATHS if "{" not in path)
 _OWN = ("threshold", "block_size", "layout")

@@ -34,8 +34,7 @@ def speculative(
     """The exact text of `autoregressive` on the target; K is `draft_tokens`.
 
     Passes of the draft are recorded with phase "draft" and accept nothing; both models read the prompts. The threshold
-    acts on a MARS draft. If `control` stops while a row waits for the drafts of others, no
-    record of the row says so.
+    acts on a MARS draft. If `control` stops while a row waits for the drafts of others, no record of the row says so.
 
     Raises:
         ValueError: at the call, for prompts that are empty or do not fit the context of both models, or an engine
@@ -50,9 +49,8 @@ def speculative(
     check(engine.draft, prompts, settings)
     target = Verify(drafts=settings.draft_tokens, score=settings.score, alternatives=settings.alternatives)
     methods = target, _draft_method(engine.draft, settings)
-    return recorded(
-        _passes(engine, prompts, settings, control or Control(settings.threshold, settings.score), *methods)
-    )
+    control = control or Control(settings.threshold, settings.score)
+    return recorded(_passes(engine, prompts, settings, control, *methods))
 
 
 @dataclass(frozen=True, kw_only=True)
