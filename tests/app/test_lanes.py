@@ -30,14 +30,6 @@ def wait_for_about(tab: Page, lane: str, start: str) -> None:
     )
 
 
-def tell(tab: Page, name: str, detail: Any) -> None:
-    """What another tab does to ask something of Compare."""
-    tab.evaluate(
-        "([name, detail]) => document.dispatchEvent(new CustomEvent(name, { detail }))",
-        [name, detail],
-    )
-
-
 def seen(tab: Page, lane: str) -> set[str]:
     """The settings of a lane that are seen once its fold is open."""
     ids = tab.evaluate(
@@ -183,35 +175,4 @@ def test_a_lane_that_cannot_write_says_why(served: Any, wide: Page) -> None:
     assert "ar was not trained to fill masks" in tab.inner_text("[data-lane=b] .lens-lane-problem")
     run(tab)
     assert [lane.key for lane in served.last_run()] == ["a", "c"]
-    restore(tab)
-
-
-def test_the_end_of_the_slider(served: Any, wide: Page) -> None:
-    tab = wide
-    tab.fill("#threshold input[type=range]", "1")
-    tab.wait_for_selector("#threshold-reading:has-text('one token per pass')")
-    assert tab.input_value("#lane-b-preset input") == PRESETS[1]
-    run(tab)
-    assert {
-        len(record.rows[0].accepted_ids) for record in served.last_run()[1].records if record.phase == "decode"
-    } == {1}
-    tab.fill("#threshold input[type=range]", "0.95")
-
-
-def test_other_tabs_can_bring_settings_and_problems(served: Any, wide: Page) -> None:
-    tab = wide
-    tab.click("#tab-about-button")
-    choice = {"checkpoint": "mars", "follows": False, "threshold": 0.7, "block_size": 4}
-    tell(tab, "lens:use", {"choice": choice, "task": "logic", "seed": 11})
-    tab.wait_for_selector("#tab-compare-button[aria-selected=true]")
-    wait_for_about(tab, "b", "mars · MARS, threshold, block size 4, τ 0.70")
-    assert tab.input_value("#lane-b-preset input") == "Own"
-    assert tab.input_value("#seed input") == "11"
-    before = tab.input_value("#prompt textarea")
-    tell(tab, "lens:problem", {"task": "table_lookup", "seed": 5})
-    tab.wait_for_function("before => document.querySelector('#prompt textarea').value !== before", arg=before)
-    assert tab.input_value("#seed input") == "5"
-    wait_for_about(tab, "b", "mars · MARS, threshold, block size 4, τ 0.70")
-    run(tab)
-    assert {record.rows[0].threshold for record in served.last_run()[1].records if record.phase == "decode"} == {0.7}
     restore(tab)

@@ -19,15 +19,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.browser
 
-COUNT_FRAMES = """
-window.frames_asked = 0;
-const frame = window.requestAnimationFrame.bind(window);
-window.requestAnimationFrame = (draw) => {
-    // A timer of Gradio's status, once started, asks for frames without end.
-    if (!new Error().stack.includes("statustracker")) window.frames_asked++;
-    return frame(draw);
-};
-"""
 Open = Callable[..., "Page"]
 
 
@@ -102,32 +93,6 @@ def drawn(tab: Page, served: Any) -> None:
     for lane in served.last_run():
         tokens = sum(record.rows[0].accepted for record in lane.records)
         assert tab.locator(f"[data-lane={lane.key}] .lens-token").count() == tokens
-
-
-def at_rest(tab: Page) -> bool:
-    """Whether the page stops asking for frames."""
-    for _ in range(20):  # Gradio's transitions take a while
-        before = tab.evaluate("window.frames_asked")
-        tab.wait_for_timeout(1000)
-        if tab.evaluate("window.frames_asked") - before < 10:
-            return True
-    return False
-
-
-def test_every_token_comes_once_in_one_answer(open_page: Open, served: Any) -> None:
-    tab = open_page(script=COUNT_FRAMES)
-    assert at_rest(tab)
-    asked: list[Any] = []
-    tab.on("response", lambda answer: asked.append(answer) if "/runs/" in answer.url else None)
-    for pace in ("Readable", "Real time"):
-        begin(tab, pace)
-        finish(tab)
-        [answer] = asked
-        asked.clear()
-        assert answer.status == 200
-        assert answer.headers["content-type"].startswith("text/event-stream")
-        assert answer.headers["cache-control"] == "no-store"
-        drawn(tab, served)
 
 
 def test_a_run_survives_a_lost_connection(open_page: Open, served: Any, proxy: Proxy) -> None:

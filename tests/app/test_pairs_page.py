@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from app.compare import problems
-from tests.app.driving import run, said, set_pace, wait_said
+from tests.app.driving import run, said, wait_said
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -54,29 +54,6 @@ def tab(two_pairs: Any, visit_once: Visit) -> Page:
     """A page whose tests go on from where the one before left it."""
     two_pairs.ready.touch()
     return visit_once(two_pairs.url)
-
-
-def test_the_same_text_is_told_while_it_holds(tab: Page) -> None:
-    set_pace(tab, "Readable")
-    tab.click("#run")
-    claims = []
-    for _ in range(12):
-        tab.wait_for_timeout(150)
-        told, *texts = tab.evaluate(
-            """() => {
-                const agreement = document.querySelector('[data-lane=c] .lens-lane-agreement[data-tokens]');
-                return [[agreement?.textContent ?? "", Number(agreement?.dataset.tokens)],
-                    ...['a', 'c'].map((each) => document.querySelectorAll(`[data-lane=${each}] .lens-token`).length)];
-            }"""
-        )
-        if told[0]:
-            claims.append(told[1])
-            assert told[0] == "Same text as AR so far"
-            assert claims[-1] <= min(texts)
-    assert claims == sorted(claims)
-    assert len(set(claims)) > 2
-    tab.click("#stop")
-    tab.wait_for_selector("[data-state=stopped]")
 
 
 def test_the_other_pair_is_one_click_away(tab: Page) -> None:

@@ -176,17 +176,6 @@ def test_numbers_and_picture_are_saved(shown: Page) -> None:
     assert Path(download.value.path()).read_bytes().startswith(b"\x89PNG")
 
 
-def test_every_figure_can_be_chosen(shown: Page) -> None:
-    tab = shown
-    select = tab.locator(".trade-field", has_text="Question").locator("select")
-    for value in select.locator("option").evaluate_all("options => options.map(option => option.value)"):
-        select.select_option(value)
-        tab.wait_for_function(f"document.querySelector('.trade').dataset.figure === '{value}'")
-        settled(tab)
-        assert tab.locator(".trade-plot .main-svg").first.is_visible() or tab.inner_text(".trade-empty")
-    select.select_option("frontier")
-
-
 def test_no_button_of_the_figure_sends_it_anywhere(shown: Page) -> None:
     tab = shown
     titles = tab.locator(".modebar-btn").evaluate_all("buttons => buttons.map(button => button.dataset.title)")

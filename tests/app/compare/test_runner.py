@@ -13,7 +13,6 @@ from app.compare.lane_choice import LaneChoice
 from app.compare.runner import Runner
 from app.models.manager import ModelError
 from app.runs.run import Run
-from app.scheduling import BusyError
 from tests.app import live_runs
 from tests.app.live_runs import PATIENCE_SECONDS, until
 
@@ -89,11 +88,6 @@ def test_only_its_session_gets_the_result(make_runner: MakeRunner) -> None:
     assert runner.result("me", "no run") is None
 
 
-def test_every_run_has_its_own_identity(make_runner: MakeRunner) -> None:
-    runner = make_runner()
-    assert start(runner) != start(runner)
-
-
 def test_a_new_run_stops_the_one_before(make_runner: MakeRunner) -> None:
     runner = make_runner()
     with runner.queue.lock("cpu"):
@@ -102,6 +96,7 @@ def test_a_new_run_stops_the_one_before(make_runner: MakeRunner) -> None:
         second = start(runner)
     assert states(over(runner, first).value)[-1] == "stopped"
     assert states(over(runner, second).value)[-1] == "done"
+    assert not any(runner.models._users.values())
 
 
 def test_a_run_that_no_page_follows_is_stopped(make_runner: MakeRunner, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,26 +111,6 @@ def test_a_run_that_no_page_follows_is_stopped(make_runner: MakeRunner, monkeypa
     assert runner.queue.counts() == {"active": 0, "waiting": 0, "places": 1}
 
 
-def test_a_run_waits_in_line_and_says_so(make_runner: MakeRunner) -> None:
-    runner = make_runner(places=1)
-    with runner.queue.lock("cpu"):
-        first, second = start(runner, "first"), start(runner, "second")
-        until(lambda: "queued" in states(lines(runner, second)))
-        assert read(lines(runner, second))[-1]["sentence"] == "Waiting for the device: 1 run is ahead of yours."
-    assert states(over(runner, first).value) == ["running", "done"]
-    assert states(over(runner, second).value) == ["queued", "running", "done"]
-
-
-def test_a_full_line_refuses_a_run(make_runner: MakeRunner) -> None:
-    runner = make_runner(places=1, line=0)
-    with runner.queue.lock("cpu"):
-        first = start(runner, "first")
-        with pytest.raises(BusyError, match=r"^The app is busy and its queue is full \(0 waiting\)\."):
-            start(runner, "second")
-        assert not runner.sessions.running("second")
-    assert states(over(runner, first).value) == ["running", "done"]
-
-
 def test_a_name_that_is_not_offered_is_refused(make_runner: MakeRunner) -> None:
     runner = make_runner()
     hostile = [AR, LaneChoice(checkpoint="../../etc")]
@@ -144,15 +119,6 @@ def test_a_name_that_is_not_offered_is_refused(make_runner: MakeRunner) -> None:
     assert "There is no checkpoint" in read(value)[-1]["sentence"]
     with pytest.raises(ModelError, match="There is no checkpoint"):
         runner.introduce(hostile)
-
-
-def test_checkpoints_stay_loaded_while_a_run_uses_them(make_runner: MakeRunner) -> None:
-    runner = make_runner()
-    with runner.queue.lock("cpu"):
-        identity = start(runner)
-        until(lambda: runner.models._users == USED)
-    over(runner, identity)
-    assert not any(runner.models._users.values())
 
 
 def test_a_run_can_be_stopped_while_it_waits(make_runner: MakeRunner) -> None:
@@ -167,16 +133,6 @@ def test_a_run_can_be_stopped_while_it_waits(make_runner: MakeRunner) -> None:
     over(runner, first)
 
 
-def test_a_closed_page_frees_its_place(make_runner: MakeRunner) -> None:
-    runner = make_runner(places=1)
-    with runner.queue.lock("cpu"):
-        identity = start(runner, "first")
-        until(lambda: runner.models._users == USED)
-        runner.event_streams.leave(identity)
-        assert runner.queue.counts()["active"] == 0
-    assert states(written(runner).value) == ["running", "done"]
-
-
 def test_a_run_that_cannot_be_kept_ends(
     make_runner: MakeRunner, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -188,29 +144,11 @@ def test_a_run_that_cannot_be_kept_ends(
     assert not runner.sessions.running("me")
 
 
-def test_beside_a_broken_checkpoint_the_other_writes(make_runner: MakeRunner) -> None:
-    value = written(make_runner(), [AR, LaneChoice(checkpoint="broken")]).value
-    lanes = [message for message in read(value) if message["kind"] == "open"][-1]["lanes"]
-    assert lanes[0]["problem"] is None
-    assert lanes[1]["problem"] == "config.json of broken is missing: give a folder that a training run wrote."
-    assert states(value)[-1] == "done"
-    assert {message["lane"] for message in read(value) if message["kind"] == "pass"} == {"a"}
-
-
 def test_two_broken_checkpoints_fail_with_the_sentence(make_runner: MakeRunner) -> None:
     last = written(make_runner(), [replace(AR, checkpoint="broken"), LaneChoice(checkpoint="broken")])
     assert "config.json of broken is missing" in read(last.value)[-1]["sentence"]
     assert states(last.value) == ["failed"]
     assert last.result is None
-
-
-def test_a_lane_that_cannot_write_says_why(make_runner: MakeRunner) -> None:
-    value = written(make_runner(), [AR, replace(MARS, checkpoint="ar"), EXACT]).value
-    lanes = [message for message in read(value) if message["kind"] == "open"][-1]["lanes"]
-    assert "ar was not trained to fill masks" in lanes[1]["problem"]
-    assert [lane["family"] for lane in lanes] == ["ar", "masks", "exact"]
-    assert {message["lane"] for message in read(value) if message["kind"] == "pass"} == {"a", "c"}
-    assert "AR and MARS exact write side by side." in value
 
 
 def test_a_short_context_stops_one_lane_only(make_runner: MakeRunner, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -220,19 +158,6 @@ def test_a_short_context_stops_one_lane_only(make_runner: MakeRunner, monkeypatc
     lanes = [message for message in read(last.value) if message["kind"] == "open"][-1]["lanes"]
     assert "tokens long for mars" in lanes[1]["problem"]
     assert states(last.value)[-1] == "done"
-
-
-def test_a_second_checkpoint_drafts(make_runner: MakeRunner) -> None:
-    drafted = LaneChoice(checkpoint="mars", decoder="speculative", draft="markup")
-    last = written(make_runner(), [AR, drafted])
-    assert last.result is not None
-    assert last.result.lanes[1].text.endswith("#### 48")
-    assert {record.phase for record in last.result.lanes[1].records} == {"prefill", "draft", "verify"}
-
-
-def test_there_is_room_for_three_lanes(make_runner: MakeRunner) -> None:
-    last = written(make_runner(), [AR] * 4)
-    assert read(last.value)[-1]["sentence"] == "There must be 1 to 3 lanes, got 4."
 
 
 @pytest.mark.parametrize(

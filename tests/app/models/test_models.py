@@ -179,20 +179,3 @@ def test_names_are_short_and_no_paths(tmp_path: Path) -> None:
         "ar-sft (2)": str(tmp_path / "ar-sft"),
         "mars-b8": str(tmp_path / "mars-b8"),
     }
-
-
-def test_the_progress_of_loading_is_told() -> None:
-    held, said = threading.Event(), {"org/one": ""}
-
-    def load(source: str) -> Any:
-        held.wait(20)
-
-    models = Models({"one": "org/one"}, load, told=said.__getitem__)
-    assert models.progress("one") == "Loading one …"
-    models.request("one")
-    while models.progress("one") == "Loading one …" and not models._began:
-        pass
-    said["org/one"] = "converting the weights of one.gguf, 35 %"
-    assert models.progress("one") == "Loading one … converting the weights of one.gguf, 35 %"
-    held.set()
-    assert models.wait("one", 20)

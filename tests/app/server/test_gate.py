@@ -82,11 +82,6 @@ def test_other_sites_may_link_but_not_call(ask: Ask, sent: dict[str, str]) -> No
     assert ask("GET", "/", headers=sent).status_code == 200
 
 
-@pytest.mark.parametrize("sent", [{}, {"Origin": HERE}, {"Origin": HERE, "Sec-Fetch-Site": "same-origin"}])
-def test_the_page_and_programs_are_heard(ask: Ask, sent: dict[str, str]) -> None:
-    assert ask("POST", JOIN, headers=sent).status_code == 200
-
-
 @pytest.mark.parametrize("known", ["abc-7860.app.github.dev", "*.app.github.dev"])
 @pytest.mark.parametrize("host", ["localhost:7860", "abc-7860.app.github.dev"])
 def test_one_option_admits_a_forwarded_port(ask: Ask, known: str, host: str) -> None:
@@ -279,18 +274,6 @@ def test_what_was_refused_is_no_unread_answer() -> None:
         return {(await asked.send("POST", f"{API}/call/v2/generate")).status_code for _ in range(2 * MOST_UNREAD)}
 
     assert asyncio.run(refused()) == {422}
-
-
-def test_sessions_that_read_are_never_too_many() -> None:
-    async def visit() -> set[int]:
-        asked, statuses = Asked(), set()
-        for number in range(3 * MOST_UNREAD):
-            content = json.dumps({"session_hash": f"s{number}"}).encode()
-            statuses.add((await asked.send("POST", JOIN, content=content)).status_code)
-            await asked.send("GET", f"{API}/queue/data?session_hash=s{number}")
-        return statuses
-
-    assert asyncio.run(visit()) == {200}
 
 
 def test_refusals_of_gradio_get_our_words(ask: Ask) -> None:

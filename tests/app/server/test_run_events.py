@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import threading
 from types import SimpleNamespace
 
 import pytest
@@ -39,17 +38,6 @@ def test_lines_go_out_as_events_that_nobody_keeps(client: TestClient, run: Event
     assert answer.text == f'{RETRY}id: 2\ndata: {{"kind":"state"}}\ndata: {{"text":"? é"}}\n\n'
     assert answer.headers["content-type"].startswith("text/event-stream")
     assert answer.headers["cache-control"] == "no-store"
-
-
-def test_later_lines_are_events_until_the_end(client: TestClient, run: EventStream) -> None:
-    def write() -> None:
-        run.put("3\n")
-        run.close()
-
-    later = threading.Timer(0.2, write)
-    later.start()
-    assert client.get("/runs/run/events").text.endswith("\n\nid: 3\ndata: 3\n\n")
-    later.join()
 
 
 @pytest.mark.parametrize("by_header", [True, False])
