@@ -14,7 +14,7 @@ import pytest
 from app import api
 from app.compare.generation import GenerateRequest, generate
 from app.compare.lane_choice import LaneChoice
-from app.compare.lane_request import requested, why_not
+from app.compare.lane_request import requested
 from app.models.pairs import given
 from app.tabs.lanes import LaneControls
 
@@ -43,12 +43,6 @@ def test_the_page_offers_it_with_its_settings(choice: LaneChoice) -> None:
     assert seen == always | {"score", "block_size", "extra_proposal"}
     [request] = requested([choice])
     assert (request.title, request.card()["family"]) == ("MARS joint", "masks")
-
-
-def test_the_page_says_why_it_cannot_write(choice: LaneChoice, make_checkpoint: Callable[..., Any]) -> None:
-    assert why_not(choice, make_checkpoint("mars", "So 54.")) is None
-    found = why_not(choice, make_checkpoint("ar", "So 54.", masks=False))
-    assert str(found).startswith("ar was not trained to fill masks, so “MARS, joint threshold” cannot use it.")
 
 
 def test_the_api_names_it_and_answers_with_it(choice: LaneChoice, make_runner: Callable[..., Any]) -> None:

@@ -1,4 +1,4 @@
-"""How a run gets into the page: as events of one answer, which may break off; and nothing comes without a run."""
+"""A run that comes into the page as events of one answer, which breaks off."""
 
 from __future__ import annotations
 
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 pytestmark = pytest.mark.browser
-
-Open = Callable[..., "Page"]
 
 
 class Proxy:
@@ -72,37 +70,20 @@ def proxy(served: Any) -> Iterator[Proxy]:
     made.close()
 
 
-@pytest.fixture
-def open_page(served: Any, new_tab: Callable[[str], Page]) -> Open:
-    """`open_page(url, script)`: the page in a new tab, ready; the script runs before its own."""
-
-    def open_page(url: str = served.url, script: str = "") -> Page:
-        tab = new_tab(url)
-        tab.add_init_script(script)
-        tab.goto(url)
-        tab.wait_for_selector("[data-state=idle]")
-        tab.wait_for_function("document.querySelector('#prompt textarea').value.length > 0")
-        if tab.get_attribute(".lens-settings-button", "aria-expanded") == "false":
-            tab.click(".lens-settings-button")
-        return tab
-
-    return open_page
-
-
-def drawn(tab: Page, served: Any) -> None:
-    for lane in served.last_run():
-        tokens = sum(record.rows[0].accepted for record in lane.records)
-        assert tab.locator(f"[data-lane={lane.key}] .lens-token").count() == tokens
-
-
-def test_a_run_survives_a_lost_connection(open_page: Open, served: Any, proxy: Proxy) -> None:
-    tab = open_page(proxy.url)
+def test_a_run_survives_a_lost_connection(new_tab: Callable[[str], Page], served: Any, proxy: Proxy) -> None:
+    tab = new_tab(proxy.url)
+    tab.goto(proxy.url)
+    tab.wait_for_selector("[data-state=idle]")
+    tab.wait_for_function("document.querySelector('#prompt textarea').value.length > 0")
+    tab.click(".lens-settings-button")
     begin(tab, "Readable")
     tab.wait_for_selector("[data-lane=b] .lens-pass >> nth=2")
     proxy.cut("/runs/")
     tab.wait_for_selector(".lens-status:text-is('The connection was lost. Reconnecting …')")
     finish(tab)
-    drawn(tab, served)
+    for lane in served.last_run():
+        tokens = sum(record.rows[0].accepted for record in lane.records)
+        assert tab.locator(f"[data-lane={lane.key}] .lens-token").count() == tokens
     first, again = (sent for sent in proxy.sent if b"GET /runs/" in sent)
     assert b"last-event-id" not in first.lower()
     assert re.search(rb"last-event-id: [1-9]\d*\r\n", again.lower())

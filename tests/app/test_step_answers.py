@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from app.runs.run import read, to_json
+from app.runs.run import read
 from app.runs.stored import shipped
 from app.tabs.step import answer
 
@@ -21,13 +21,6 @@ def test_a_shipped_run_is_given_by_its_name() -> None:
 def test_a_file_is_opened_as_what_it_was() -> None:
     opened = answer({"ask": "shipped", "text": NAME, "ticket": 1})["run"]
     assert answer({"ask": "read", "text": opened, "ticket": 2})["run"] == opened
-
-
-def test_a_page_is_asked_for_with_its_place() -> None:
-    text = to_json(shipped()[NAME])
-    asked = {"ask": "page", "text": text, "ticket": 3, "lane": "b", "number": 2}
-    found = answer(asked, lambda run, lane, number: f"{run.id} {lane} {number}")
-    assert found == {"ticket": 3, "page": f"{shipped()[NAME].id} b 2"}
 
 
 @pytest.mark.parametrize("text", ["{}", None, ["x"], "\ud800"])

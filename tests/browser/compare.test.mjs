@@ -5,7 +5,7 @@ import test from "node:test";
 import { BoardModel } from "../../app/browser/compare/board-model.js";
 import { reasonOf } from "../../app/browser/compare/card.js";
 import { keepLast } from "../../app/browser/compare/controls.js";
-import { costWords, inWords } from "../../app/browser/compare/counters.js";
+import { costWords } from "../../app/browser/compare/counters.js";
 import { letterWords, proposedBy, proposedWords } from "../../app/browser/shared/tokens.js";
 import { scaled } from "../../app/browser/tradeoffs/plot.js";
 
@@ -42,11 +42,6 @@ test("an accepted token says why", () => {
   assert.equal(verified("verified"), matched);
   assert.equal(verified("copied"), `${matched} The last of them was copied from the text or a frequent phrase.`);
   assert.equal(verified("verified", { threshold: 0.3 }), "Every draft before it passed the check, so it was kept.");
-});
-
-test("acceptance by place is said in words", () => {
-  assert.equal(inWords([{ offered: 8, accepted: 8 }, { offered: 4, accepted: 1 }]), "1: 100 % of 8, 2: 25 % of 4");
-  assert.equal(inWords([]), "none yet");
 });
 
 test("what proposed a lane's tokens is said by its name", () => {

@@ -34,11 +34,9 @@ def test_a_slider_may_send_whole_floats() -> None:
     ("wrong", "sentence"),
     [
         ({"count": 4}, "The number of problems must be a whole number from 5 to 50, got 4"),
-        ({"count": 51}, "The number of problems must be a whole number from 5 to 50, got 51"),
         ({"count": 7.5}, "The number of problems must be a whole number from 5 to 50, got 7.5"),
         ({"count": True}, "The number of problems must be a whole number"),
         ({"first": -1}, "The first seed must be a whole number from 0 to 999999, got -1"),
-        ({"first": None}, "The first seed must be a whole number from 0 to 999999, got None"),
         ({"task": "chess"}, "The family must be one of all, word_problems"),
         ({"task": ["logic"]}, "The family must be one of all, word_problems"),
         ({"max_new_tokens": 8}, "The length limit must be between 16 and 64"),

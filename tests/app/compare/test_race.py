@@ -22,19 +22,6 @@ def test_the_lane_behind_takes_the_next_pass() -> None:
     assert order == ["slow", "fast", "fast", "fast", "slow", "fast", "fast"]
 
 
-def test_each_clock_sums_its_own_passes() -> None:
-    events = list(race({"slow": passes([3.0, 3.0]), "fast": passes([1.0, 2.0])}))
-    clocks = {"slow": [3.0, 6.0], "fast": [1.0, 3.0]}
-    for lane, expected in clocks.items():
-        assert [clock for key, record, clock in events if record and key == lane] == expected
-
-
-def test_a_lane_that_ends_leaves_the_other_running() -> None:
-    events = list(race({"short": passes([1.0]), "long": passes([1.0] * 3)}))
-    assert [lane for lane, record, _ in events if not record] == ["short", "long"]
-    assert events[-1] == ("long", None, 3.0)
-
-
 def test_every_pass_is_taken_within_a_turn() -> None:
     inside: list[bool] = []
     held = False
