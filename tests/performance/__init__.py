@@ -1,1 +1,1 @@
-"""Tools that measure the app as a visitor meets it: many clients at once (`soak`), the page in a browser (`page`)."""
+"""A tool that measures the app as a visitor meets it: the page in a browser (`page`)."""
