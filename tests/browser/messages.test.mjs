@@ -12,7 +12,7 @@ test("each line is a message, and nothing is none", () => {
 test("questions wait for the answer before them", async (context) => {
   context.mock.timers.enable({ apis: ["setTimeout"] });
   const sent = [];
-  const questions = new Questions((question) => sent.push(question));
+  const questions = new Questions({ props: {}, watch() {}, submit: (question) => sent.push(question) });
   const first = questions.ask("card", { about: 1 });
   const second = questions.ask("read", { text: "b" });
   await null;

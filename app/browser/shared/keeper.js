@@ -3,7 +3,7 @@
 // step through one; "lens:run" says that one has come.
 
 import { announce, keep, kept, offerFile } from "./dom.js";
-import { hearValue, Questions } from "./messages.js";
+import { Questions } from "./messages.js";
 
 const MOST_RUNS = 12;
 const LAST_RUN = "mars-lens:last-run";
@@ -64,7 +64,6 @@ export function fileName(run) {
   return `mars-lens-${run.date.slice(0, 10).replace(/[^0-9-]/g, "")}-${run.id.slice(0, 8)}`;
 }
 
-export function mountSharing({ props, watch, submit }) {
-  sharing = new Questions(submit);
-  hearValue({ props, watch }, (answer) => sharing.hear(answer));
+export function mountSharing(part) {
+  sharing = new Questions(part);
 }

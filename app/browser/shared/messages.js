@@ -5,19 +5,15 @@ export function messagesOf(text) {
   return (text ?? "").split("\n").filter(Boolean).map((line) => JSON.parse(line));
 }
 
-// Hands on the value of a component, a message in JSON, whenever there is another one.
-export function hearValue({ props, watch }, hear) {
-  watch("value", () => props.value && hear(JSON.parse(props.value)));
-}
-
 const UNANSWERED = "The server does not answer. Is it still running? Try again.";
 const PATIENCE = 120_000; // milliseconds without a word
 
 // Questions to Python, one after the other, since an answer would replace another one that is not read yet. Each answer
-// has the ticket of its question.
+// has the ticket of its question, and is the value of the component.
 export class Questions {
-  constructor(send) {
-    Object.assign(this, { send, tickets: 0, open: null, last: Promise.resolve() });
+  constructor({ props, watch, submit }) {
+    Object.assign(this, { send: submit, tickets: 0, open: null, last: Promise.resolve() });
+    watch("value", () => props.value && this.hear(JSON.parse(props.value)));
   }
 
   // The answer: {run}, {page}, …, or {problem: a sentence}. `more` is what else the question has to say.

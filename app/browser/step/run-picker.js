@@ -3,7 +3,7 @@
 import { pageAddress } from "../shared/address.js";
 import { button, make, offerFile, put } from "../shared/dom.js";
 import { fileName, keeper, lastRun, SHARED_AS, shareFile } from "../shared/keeper.js";
-import { hearValue, Questions } from "../shared/messages.js";
+import { Questions } from "../shared/messages.js";
 import { decimals } from "../shared/tokens.js";
 import { StepView, usualLane } from "./view.js";
 
@@ -50,13 +50,10 @@ class RunPicker {
 
   async pick(value, place = {}) {
     this.coming = true;
-    const run = await this.fetch(value);
+    const shipped = value.startsWith("shipped:") && (await this.ask("shipped", value.slice(8)));
     this.coming = false;
+    const run = shipped ? JSON.parse(shipped) : keeper.open(value);
     if (run) this.show(value, run, place);
-  }
-
-  fetch(value) {
-    return value.startsWith("shipped:") ? this.read("shipped", value.slice(8)) : keeper.open(value);
   }
 
   show(value, run, place = {}) {
@@ -66,22 +63,17 @@ class RunPicker {
     this.onOpen(run, place);
   }
 
-  // The answer of Python, or null after saying why there is none.
+  // The text of a run from Python, or undefined after saying why there is none.
   async ask(what, text) {
-    const answer = await this.questions.ask(what, { text });
-    this.notice.textContent = answer.problem ?? "";
-    return answer.problem ? null : answer;
-  }
-
-  async read(what, text) {
-    const answer = await this.ask(what, text);
-    return answer && JSON.parse(answer.run);
+    const { run, problem } = await this.questions.ask(what, { text });
+    this.notice.textContent = problem ?? "";
+    return problem ? undefined : run;
   }
 
   // The run in a file, or one that this browser kept, which an earlier version may have written.
   async check(text) {
-    const answer = await this.ask("read", text);
-    return answer && keeper.add(answer.run);
+    const run = await this.ask("read", text);
+    return run && keeper.add(run);
   }
 
   async load(file) {
@@ -106,18 +98,15 @@ class RunPicker {
   // Show what "lens:step" asked for, as soon as it is there.
   fulfil() {
     const { wish } = keeper;
-    const shipped = wish && isShipped(this, wish.run);
-    const run = wish && !shipped && keeper.open(wish.run);
-    if (!run && !shipped) return;
+    if (!wish || !(isShipped(this, wish.run) || keeper.runs.has(wish.run))) return;
     keeper.wish = null;
-    if (shipped) this.pick(`shipped:${wish.run}`, wish);
-    else this.show(wish.run, run, wish);
+    this.pick(isShipped(this, wish.run) ? `shipped:${wish.run}` : wish.run, wish);
   }
 
   // At first: what was asked for, else the newest run of this page, else the one from before the page was loaded.
   async begin() {
     const { newest } = keeper;
-    if (newest) this.show(newest.id, keeper.open(newest.id));
+    if (newest) this.pick(newest.id);
     this.fulfil();
     const text = newest ? null : lastRun();
     if (text) await this.check(text);
@@ -196,14 +185,13 @@ export function mountStep({ element, props, watch, submit }) {
   put(place, pickerRoot, viewRoot);
   viewRoot.hidden = true;
   const view = new StepView(viewRoot);
-  const questions = new Questions(submit);
+  const questions = new Questions({ props, watch, submit });
   const looked = () => ({ lane: view.lane.lane.key, number: view.pass.number });
   const picker = new RunPicker(pickerRoot, { questions, looked, ...props }, (run, where) => {
     viewRoot.hidden = false;
     place.dataset.run = run.id;
     view.open(run, where);
   });
-  hearValue({ props, watch }, (answer) => questions.hear(answer));
   document.addEventListener("lens:run", (event) => picker.receive(event.detail));
   document.addEventListener("lens:step", () => picker.fulfil());
   const wished = Boolean(keeper.wish);

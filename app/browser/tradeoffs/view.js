@@ -2,7 +2,7 @@
 
 import { pageAddress } from "../shared/address.js";
 import { button, make, offerFile, put, status } from "../shared/dom.js";
-import { hearValue, Questions } from "../shared/messages.js";
+import { Questions } from "../shared/messages.js";
 import { TradeCard, TradeSamples } from "./card.js";
 import { budgetProblem, TradeBudget, TradeControls, TradeTable } from "./controls.js";
 import { plotly, TradePlot } from "./plot.js";
@@ -157,11 +157,9 @@ export function viewOf(values) {
 
 // The tab. The value is Python's last answer.
 export function mountTradeoffs({ element, props, watch, submit }) {
-  const questions = new Questions(submit);
-  hearValue({ props, watch }, (answer) => questions.hear(answer));
   const root = element.querySelector(".trade");
   root.classList.add("lens-stack");
-  const tab = new TradeView(root, questions, props.plotly);
+  const tab = new TradeView(root, new Questions({ props, watch, submit }), props.plotly);
   const restore = async (values) => {
     const { view, run, refused } = viewOf(values);
     const first = !tab.shown;
