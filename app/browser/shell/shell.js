@@ -84,6 +84,7 @@ function csvOf({ columns, rows }) {
 
 // A part of the page, as Gradio mounts it; returns what sets its value.
 function mount(element) {
+  element.dataset.mounted = "true";
   const name = element.dataset.drawn;
   const props = { ...given.props[name] };
   const watching = [];
@@ -113,10 +114,7 @@ function mountTabs() {
       panelOf(each).hidden = each !== tab;
     }
     const waiting = panelOf(tab).querySelectorAll("[data-drawn]:not([data-mounted])");
-    for (const element of waiting) {
-      element.dataset.mounted = "true";
-      mount(element);
-    }
+    waiting.forEach(mount);
   };
   for (const tab of tabs) tab.addEventListener("click", () => open(tab));
   root.addEventListener("keydown", (event) => {
@@ -141,7 +139,6 @@ class RecordedRuns {
     this.buttons = new Map(given.runs.map((run) => [run, button("lens-tool", run.label, () => this.choose(run))]));
     const [prompts, others] = document.querySelectorAll(".lens-examples");
     for (const [run, node] of this.buttons) (run.question ? prompts : others).append(node);
-    document.addEventListener("lens:problem", ({ detail }) => this.restore(detail));
   }
 
   // Play the run that was chosen last once more.
@@ -178,13 +175,9 @@ const FROM_THE_APP = ["models", "lanes"]; // which a recorded run answers
 document.body.classList.toggle("dark", window.matchMedia("(prefers-color-scheme: dark)").matches);
 const openFirst = mountTabs();
 for (const element of document.querySelectorAll("[data-drawn]")) {
-  if (element.closest("[role=tabpanel]")) continue;
-  element.dataset.mounted = "true";
-  mount(element);
+  if (!element.closest("[role=tabpanel]")) mount(element);
 }
-const stage = document.getElementById("stage");
-stage.dataset.mounted = "true";
-const setStage = mount(stage);
+const setStage = mount(document.getElementById("stage"));
 const recorded = new RecordedRuns(setStage);
 recorded.begin();
 if (given.live) live = new LivePanel(document.querySelector(".lens-live"), given.live, { stage: setStage, recorded: () => recorded.again(), prompt: recorded.field });
