@@ -5,9 +5,7 @@ import { keep, kept } from "../shared/dom.js";
 // A line of text that Python sets.
 export function mountLine({ element, props, watch }) {
   const line = element.querySelector(".lens-plain");
-  const show = () => {
-    line.textContent = props.value ?? "";
-  };
+  const show = () => (line.textContent = props.value ?? "");
   show();
   watch("value", show);
 }

@@ -24,10 +24,6 @@ export class LaneSet {
     return [...this.views.values()];
   }
 
-  get others() {
-    return this.list.filter((view) => view !== this.baseline);
-  }
-
   hear(message) {
     if (message.lane !== undefined && message.kind !== "agreement") this.views.get(message.lane)?.[message.kind]?.(message);
     else this[message.kind]?.(message);
@@ -67,18 +63,14 @@ export class LaneSet {
     }
   }
 
-  same({ lanes: [first, ...others] }) {
-    for (const key of others) this.part(this.views.get(key), this.views.get(first), null);
+  same({ lanes: [, ...others] }) {
+    for (const key of others) this.partings.set(this.views.get(key), SAME);
   }
 
-  // `tokens` are the places at which the texts part, null where they are the same. Weights of its own are the reason why
-  // an exact lane may differ from another one.
+  // `tokens` are the places at which the texts part. Weights of its own are the reason why an exact lane may differ from
+  // another one.
   part(view, base, tokens) {
     const pair = this.views.size > 2 ? `${view.letter} and ${base.letter}` : "Texts";
-    if (!tokens) {
-      this.partings.set(view, SAME);
-      return;
-    }
     const [here, there] = [tokens[view.lane.key] + 1, tokens[base.lane.key] + 1];
     const place = here === there ? `token ${here}` : `token ${there} of ${base.letter}, ${here} of ${view.letter}`;
     const own = view.lane.family === "exact" && view.lane.checkpoint !== base.lane.checkpoint;
@@ -89,7 +81,8 @@ export class LaneSet {
   // Where the texts part, in words.
   get parting() {
     const found = [...this.partings];
-    if (found.length && found.length === this.others.length && found.every(([, said]) => said === SAME)) {
+    const others = this.list.filter((view) => view !== this.baseline);
+    if (found.length && found.length === others.length && found.every(([, said]) => said === SAME)) {
       return `Same text in ${this.views.size > 2 ? "all" : "both"} lanes.`;
     }
     const said = ([view, words]) => (words === SAME ? `${view.letter} and ${this.baseline.letter} wrote the same text.` : words);

@@ -7,7 +7,8 @@ export class Pointer {
     // The page may scroll, or text grow, under a pointer that rests: nothing should open for that.
     root.addEventListener("mousemove", ({ target, movementX, movementY }) => (movementX || movementY) && this.show(target, false));
     root.addEventListener("mouseleave", () => this.show(null, false));
-    root.addEventListener("mousedown", (event) => this.press(event));
+    // Ghosts are hidden from screen readers, so a press does not move the focus there; the arrow keys do, and show them.
+    root.addEventListener("mousedown", (event) => event.target.closest?.(".lens-ghost") && event.preventDefault());
     root.addEventListener("click", ({ target }) => this.show(target, true));
     root.addEventListener("focusin", ({ target }) => this.show(target, true));
     root.addEventListener("focusout", ({ target, relatedTarget }) => {
@@ -48,11 +49,6 @@ export class Pointer {
     this.inspected?.classList.remove("inspected");
     group.classList.add("inspected");
     this.inspected = group;
-  }
-
-  // Ghosts are hidden from screen readers, so a press does not move the focus there; the arrow keys do, and show them.
-  press(event) {
-    if (event.target.closest?.(".lens-ghost")) event.preventDefault();
   }
 
   walk(event) {

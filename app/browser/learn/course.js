@@ -3,7 +3,7 @@
 import { pageAddress } from "../shared/address.js";
 import { button, keep, keptValue, make, ours, put, status } from "../shared/dom.js";
 import { materialOf } from "./material.js";
-import { INVITATION, PAGES } from "./pages.js";
+import { PAGES } from "./pages.js";
 
 const FINISHED = "mars-lens-learn";
 
@@ -88,7 +88,7 @@ class Course {
   invitation() {
     const { task, seed } = this.material.problem;
     const href = ours(`?tab=compare&models=tiny&task=${task}&seed=${seed}&lanes=3`);
-    return make("a", "lens-tool lens-learn-next", INVITATION, { href });
+    return make("a", "lens-tool lens-learn-next", "Try this problem in Compare", { href });
   }
 
   finish(page) {

@@ -245,5 +245,3 @@ const exactPage = {
 };
 
 export const PAGES = [oneTokenPage, windowPage, thresholdPage, lowThresholdPage, widthPage, exactPage];
-
-export const INVITATION = "Try this problem in Compare";

@@ -1,6 +1,6 @@
 // A card beside a token or a proposal that explains it; one at a time.
 
-import { make, put, tooltip } from "./dom.js";
+import { make, put } from "./dom.js";
 import { alternativeNode } from "./tokens.js";
 
 const GAP = 8; // pixels
@@ -8,7 +8,8 @@ const GAP = 8; // pixels
 export class Card {
   constructor(host, className) {
     this.host = host;
-    this.root = tooltip("div", className);
+    this.root = make("div", className, "", { role: "tooltip", id: `${className}-${Math.random().toString(36).slice(2)}` });
+    this.root.hidden = true;
     host.append(this.root);
     this.node = null;
   }

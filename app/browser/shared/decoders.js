@@ -8,14 +8,10 @@ function table() {
   return known;
 }
 
-// The facts of this decoder; a file may name one that is not in the table.
+// The facts of this decoder, its family among them: one token a pass, a threshold, or drafts that are verified. A file may
+// name one that is not in the table.
 export function decoderOf(name) {
   return table().decoders[name] ?? { family: "masks", needs: "causal", settings: [] };
-}
-
-// The family of a lane: one token a pass, a threshold, or drafts that are verified.
-export function familyOf({ decoder }) {
-  return decoderOf(decoder).family;
 }
 
 // Whether passes of this phase count in tokens per forward.

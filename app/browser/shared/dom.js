@@ -29,13 +29,6 @@ export function status(className, text = "") {
   return make("p", className, text, { role: "status" });
 }
 
-// A note that explains something beside it; hidden until it is opened.
-export function tooltip(tag, className) {
-  const node = make(tag, className, "", { role: "tooltip", id: `${className}-${Math.random().toString(36).slice(2)}` });
-  node.hidden = true;
-  return node;
-}
-
 // Whether the person does not want motion.
 export function calm() {
   return window.matchMedia("(prefers-reduced-motion: reduce)").matches;

@@ -119,12 +119,9 @@ export class FrameTimer {
     if (this.due) return;
     this.due = true;
     const rest = Math.max(0, this.last + DRAWING_GAP - performance.now());
-    setTimeout(() => requestAnimationFrame(() => this.now()), rest);
-  }
-
-  now() {
-    this.due = false;
-    this.last = performance.now();
-    this.draw();
+    setTimeout(() => requestAnimationFrame(() => {
+      Object.assign(this, { due: false, last: performance.now() });
+      this.draw();
+    }), rest);
   }
 }

@@ -1,11 +1,12 @@
 // One lane of a run, ready to be stepped through: its passes with their numbers, their outcomes in words, the columns
 // that each of them read, and the tokens that another threshold would have accepted.
 
-import { familyOf, isCounted, isSurerWhenLower } from "../shared/decoders.js";
-import { isRefused, sentenceOf } from "../shared/reasons.js";
+import { decoderOf, isCounted, isSurerWhenLower } from "../shared/decoders.js";
+import { sentenceOf } from "../shared/reasons.js";
 import { decimals, plural, visiblePiece } from "../shared/tokens.js";
 import { fillsBlocks, thresholdless, wouldAccept } from "./what-if.js";
 
+const FILLED = "Masks filled; nothing is accepted before the block is full.";
 const NAMES = { prefill: "Prompt", commit: "Cache", draft: "Draft" };
 
 export class SteppedLane {
@@ -21,7 +22,7 @@ export class SteppedLane {
       return pass;
     });
     this.count = number;
-    this.family = familyOf(lane);
+    this.family = decoderOf(lane.decoder).family;
     this.diffuses = fillsBlocks(lane.records);
     this.thresholdless = thresholdless(lane);
     this.byThreshold = this.thresholdless === "";
@@ -57,7 +58,9 @@ export class SteppedLane {
     const read = record.query_tokens.toLocaleString("en-US");
     if (record.phase === "prefill") return `${read} tokens of the prompt go into the cache; nothing is proposed.`;
     if (record.phase === "commit") return `${read} accepted tokens go into the cache; nothing is proposed.`;
-    if (this.diffuses) return this.filled(row);
+    if (this.diffuses) {
+      return row.accepted ? `The block is full: ${plural(row.accepted, "token")} accepted.` : FILLED;
+    }
     const tokens = plural(row.accepted, "token");
     if (record.phase === "verify" && row.threshold === null && shape.known) {
       const drafts = shape.columns.filter(({ kind }) => kind === "draft" || kind === "noise").length;
@@ -73,12 +76,6 @@ export class SteppedLane {
     }
     if (row.proposals.length === 1) return "1 token proposed and accepted: one-token mode.";
     return `${row.accepted} of ${said} accepted${row.accepted < row.proposals.length ? "" : ": all of them"}.`;
-  }
-
-  // A pass that filled masks of a block, in words.
-  filled({ accepted }) {
-    if (accepted) return `The block is full: ${plural(accepted, "token")} accepted.`;
-    return "Masks filled; nothing is accepted before the block is full.";
   }
 
   // The number of tokens that the pass at this index would have accepted at `threshold`.
@@ -106,10 +103,6 @@ export class SteppedLane {
     const { source } = row.proposals[place];
     const about = { score: this.lane.settings.score, threshold, source, fills: this.diffuses, accepted: place < accepted };
     return ends + sentenceOf(row.trace?.reasons[place], about);
-  }
-
-  refuses({ row }, place) {
-    return row.trace !== null && row.trace !== undefined && isRefused(row.trace.reasons, place);
   }
 
   // True if a proposal that was not accepted stays: as a draft of the next pass, or in place of a mask of its block.

@@ -2,6 +2,7 @@
 
 import { alternativeList, Card } from "../shared/card.js";
 import { make, put, shape } from "../shared/dom.js";
+import { isRefused } from "../shared/reasons.js";
 import { cut, plural, thresholdName } from "../shared/tokens.js";
 import { seenBy } from "./lane.js";
 
@@ -82,12 +83,12 @@ export class WindowView {
 
   // The fate of a proposal, or the one it would have had.
   fate(place) {
-    const { accepted } = this.pass.row;
+    const { accepted, trace } = this.pass.row;
     if (this.lane.keeps(this.pass, place)) return "waits";
     if (this.pass.record.phase === "denoise" && !accepted) return "behind";
     if (this.what && place < this.what.accepted && place >= accepted) return "gained";
     if (this.what && place >= this.what.accepted && place < accepted) return "lost";
-    return place < accepted ? "accepted" : this.lane.refuses(this.pass, place) ? "refused" : "behind";
+    return place < accepted ? "accepted" : trace && isRefused(trace.reasons, place) ? "refused" : "behind";
   }
 
   score(proposal, place) {

@@ -1,6 +1,6 @@
 // Steps through one run: its question, a lane, the text, and one pass at a time. Needs no server and no model.
 
-import { decoderOf, familyOf } from "../shared/decoders.js";
+import { decoderOf } from "../shared/decoders.js";
 import { button, make, put, status } from "../shared/dom.js";
 import { bandNode, decimals, givenNode, letterWords, plural, proposedBy, sureness, thresholdName, tokenNode } from "../shared/tokens.js";
 import { columnsOf, SteppedLane } from "./lane.js";
@@ -45,11 +45,10 @@ export class StepView {
   }
 
   tab(lane) {
-    const choose = () => this.choose(lane.key);
-    const node = button(`lens-tool step-lane lens-lane-${familyOf(lane)}`, "", choose, { "data-lane": lane.key });
+    const { family, title = lane.decoder } = decoderOf(lane.decoder);
+    const node = button(`lens-tool step-lane lens-lane-${family}`, "", () => this.choose(lane.key), { "data-lane": lane.key });
     const verdict = { true: "✓ right", false: "× wrong" }[lane.right] ?? "";
-    const about = `${lane.checkpoint} · ${decoderOf(lane.decoder).title ?? lane.decoder}`;
-    put(node, make("b", "", lane.title), make("span", "lens-note", about));
+    put(node, make("b", "", lane.title), make("span", "lens-note", `${lane.checkpoint} · ${title}`));
     if (verdict) node.append(make("span", `lens-badge ${lane.right ? "right" : "wrong"}`, verdict));
     return node;
   }

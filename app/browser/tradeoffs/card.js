@@ -21,30 +21,19 @@ export class TradeCard {
   async open(id) {
     this.id = id;
     const card = await this.ask("card", { id });
-    if (this.id !== id) return;
-    if (card.problem) {
-      this.root.replaceChildren(this.head(card.problem, ""));
-      this.root.hidden = false;
-      return;
-    }
-    this.draw(card);
+    if (this.id !== id) return undefined;
     this.root.hidden = false;
+    if (card.problem) return this.root.replaceChildren(this.head(card.problem, ""));
+    const parts = [this.measures(card.measures), this.use(card), this.samples.open(card), this.origin(card)];
+    this.root.replaceChildren(this.head(card.model, card.setting), ...parts);
     this.root.focus({ preventScroll: true });
-    bringIntoView(this.root);
+    return bringIntoView(this.root);
   }
 
   close() {
     this.id = null;
     this.root.hidden = true;
     this.onClose?.();
-  }
-
-  draw(card) {
-    const parts = [this.head(card.model, card.setting), this.measures(card.measures)];
-    parts.push(this.use(card));
-    parts.push(this.samples.open(card));
-    parts.push(this.origin(card));
-    this.root.replaceChildren(...parts);
   }
 
   head(title, setting) {
@@ -93,10 +82,8 @@ export class TradeSamples {
     this.status = status("lens-note trade-shown");
     this.more = button("lens-tool", "Show more", () => this.fetch());
     const choose = put(make("div", "lens-row"), make("h3", "", "Sample texts"), this.right);
-    const root = put(make("section", "lens-stack trade-written"), choose);
-    put(root, this.list, this.status, this.more);
     this.restart();
-    return root;
+    return put(make("section", "lens-stack trade-written"), choose, this.list, this.status, this.more);
   }
 
   restart() {
