@@ -97,16 +97,3 @@ def test_only_padding_worth_it_is_left_out() -> None:
     for other in (on_device, nothing, one_row, little, none):
         assert columns_of(other, static=False) == Columns(other.rows, other.columns)
     assert columns_of(half, static=True) == Columns(2, 8)
-
-
-@pytest.mark.parametrize(("keep", "real"), [(1, None), (2, None), (3, [0, 1, 2, 4, 5]), (4, [0, 1, 2, 3, 6, 7])])
-def test_the_last_columns(keep: int, real: list[int] | None) -> None:
-    slots_RQ = torch.tensor([[1, 2, 3, 4, 5], [0, 0, 0, 1, 2]])
-    columns = Columns(2, 5, slots_RQ.flatten().nonzero()[:, 0])
-    kept, slots_M1 = columns.last(keep, columns.pick(slots_RQ.view(10, 1)))
-    assert (kept.rows, kept.columns) == (2, keep)
-    assert (kept.real_N is None) if real is None else (kept.real_N is not None and kept.real_N.tolist() == real)
-    assert kept.spread(slots_M1)[..., 0].tolist() == slots_RQ[:, 5 - keep :].tolist()
-    everything, slots_T1 = Columns(2, 5).last(keep, slots_RQ.view(10, 1))
-    assert everything == Columns(2, keep)
-    assert everything.spread(slots_T1)[..., 0].tolist() == slots_RQ[:, 5 - keep :].tolist()

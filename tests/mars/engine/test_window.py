@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
 
-from mars.engine.attention import attention_mask, share_mask
-from mars.engine.window import Window, merge, verification_tree
+from mars.engine.attention import share_mask
+from mars.engine.window import Window, merge
 
 SEEN = torch.tensor([[1, 0, 0], [1, 1, 0], [1, 0, 1]], dtype=torch.bool)[None]
 
@@ -67,23 +66,6 @@ def test_places_that_no_part_names_are_padding() -> None:
     assert seen_slots(alone) == [[[0], [0], [0]], [[1, 2, 3], [1, 2, 3, 4], [1, 2, 3, 5]]]
 
 
-def test_the_mask_hides_what_is_not_visible() -> None:
-    windows = [
-        causal([[7, 8], [0, 9]], [[2, 3], [0, 1]]),
-        tree(3),
-        merge([([1], tree(3)), ([0], causal([[7, 8]], [[2, 3]]))]),
-    ]
-    for window in windows:
-        for dtype in (torch.float32, torch.bfloat16):
-            numbers = torch.arange(window.extent + 4)
-            mask = attention_mask(window, numbers, dtype)
-            assert mask.shape == (window.rows, 1, window.columns, window.extent - 1)
-            assert mask.dtype == dtype
-            assert mask.isfinite().all()
-            real = window.slots_RQ > 0
-            assert ((mask[:, 0] == 0) == window.visible(numbers[: window.extent])[..., 1:])[real].all()
-
-
 def test_heads_of_a_group_share_a_mask() -> None:
     mask = torch.arange(12.0).view(2, 1, 2, 3)
     shared = share_mask(mask, 2)
@@ -93,20 +75,3 @@ def test_heads_of_a_group_share_a_mask() -> None:
     part = share_mask(mask[:1, :, 1:2], 2)
     assert part is not None
     assert part.is_contiguous(), "of one query, too: kernels for GPUs take a view to be aligned"
-
-
-@pytest.mark.parametrize(("pending", "drafts", "masks"), [(1, 0, 0), (1, 3, 0), (2, 0, 2), (1, 1, 1), (3, 2, 4)])
-def test_masks_read_their_prefix_and_their_group(pending: int, drafts: int, masks: int) -> None:
-    """Each column spelled out: the real tokens and drafts that it reads by depth, then the masks of its own group."""
-    chain = list(range(1 - pending, drafts + 1))
-    columns = [(-1, depth) for depth in chain]
-    columns += [(group, group + step) for group in range(drafts + 1) for step in range(1, masks + 1)]
-
-    def reads(query: tuple[int, int], key: tuple[int, int]) -> bool:
-        if key[0] < 0:
-            return key[1] <= (query[1] if query[0] < 0 else query[0])
-        return key[0] == query[0] and key[1] <= query[1]
-
-    depths, sees = verification_tree(pending, (masks,) * (drafts + 1))
-    assert depths.tolist() == [depth for _, depth in columns]
-    assert sees.tolist() == [[reads(query, key) for key in columns] for query in columns]
