@@ -7,7 +7,6 @@ Decoders join these tests by their entry in the table.
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -132,14 +131,21 @@ def test_one_record_per_model_call(decoder: str, use_cache: bool) -> None:
     assert all(0 < record.query_tokens for record in records)
 
 
-@each_with_layouts("linear", "quadratic")
-@pytest.mark.parametrize("options", [{}, {"temperature": 0.8, "top_p": 0.9, "seed": 7}], ids=["greedy", "sampling"])
-def test_company_changes_no_row(decoder: str, layout: str, options: dict[str, object]) -> None:
-    options = {"threshold": 0.5, "max_new_tokens": 20, "layout": layout, **options}
-    together = run(decoder, reading_model(), PROMPTS, **options)
-    for row, prompt in enumerate(PROMPTS):
-        alone = parts(run(decoder, reading_model(), [prompt], **options))
-        assert [replace(part, row=0) for part in parts(together, row)] == alone
+def test_a_block_is_committed_when_all_reached_its_end() -> None:
+    records = run("block_cached", reading_model(), PROMPTS, threshold=0.5, max_new_tokens=24)
+    end, written = 6, dict.fromkeys(range(len(PROMPTS)), 0)
+    for record in records[1:]:
+        at_work = {row: count for row, count in written.items() if record.phase == "commit" or count < end}
+        assert {part.row for part in record.rows} == set(at_work)
+        if record.phase == "commit":
+            assert set(at_work.values()) == {end}
+            end += 6
+        for part in record.rows:
+            assert part.start + len(part.proposals) <= end
+            written[part.row] += part.accepted
+            if part.finish_reason:
+                del written[part.row]
+    assert end > 6
 
 
 @each_decoder
