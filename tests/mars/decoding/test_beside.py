@@ -173,20 +173,6 @@ def test_static_shapes_of_prompts_change_no_text(tiny_model: PreTrainedModel, de
 
 
 @pytest.mark.usefixtures("small_chunks")
-def test_the_spare_row_reads_on_behind_a_beginning(tiny_model: PreTrainedModel) -> None:
-    engine = engine_of(tiny_model)
-    found = running(engine)
-    join(found, engine, 0, PROMPTS[0])
-    records = drain(found)
-    join(found, engine, 2, PROMPTS[2])
-    records += drain(found)
-    assert sum(record.query_tokens for record in records if record.phase == "prefill") == 99 + (89 - 50)
-    for number in (0, 2):
-        expected = DECODERS["autoregressive"](engine_of(tiny_model, static=False), [PROMPTS[number]], SETTINGS)
-        assert output_ids(records, number) == output_ids(list(expected))
-
-
-@pytest.mark.usefixtures("small_chunks")
 @pytest.mark.parametrize("leaving", [0, 1, 2])
 def test_a_prompt_that_is_cancelled_disturbs_nobody(tiny_model: PreTrainedModel, leaving: int) -> None:
     """Others move into its place; the numbers of rows here are not in the order in which the rows came."""

@@ -156,21 +156,6 @@ def test_rows_that_rest_go_on_for_who_waits(model: ScriptedModel) -> None:
         assert output_ids(stream) == output_ids(alone("sliding_window", [first, 5], USUAL))
 
 
-def test_every_stream_gets_what_it_gets_alone(model: ScriptedModel) -> None:
-    service = Service(model, places=2)
-    jobs = [("sliding_window", [4, 5]), ("autoregressive", [6, 5]), ("self_speculative", [8, 5])]
-    streams = [service.submit(*job, USUAL) for job in jobs]
-    found: list[list[ForwardPass]] = [[] for _ in streams]
-    passes = 0
-    while service.advance() is not None:
-        passes += 1
-        for stream, records in zip(streams, found, strict=True):
-            records.extend(stream.ready())
-    assert passes == len(model.calls)
-    assert all(stream.ended for stream in streams)
-    assert found == [alone(*job, USUAL) for job in jobs]
-
-
 def test_rows_are_counted_by_layout(model: ScriptedModel) -> None:
     service = Service(model)
     assert service.layouts == {}

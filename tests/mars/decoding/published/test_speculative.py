@@ -9,13 +9,11 @@ from functools import partial
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from transformers import PreTrainedModel
 
 from mars.config import DecodingSettings
 from mars.control import Control
 from mars.decoding import DECODERS
 from mars.decoding.pair import Pair
-from mars.engine import ModelEngine
 from mars.metrics import Tally, output_ids
 from mars.records import ForwardPass
 from tests.readers import MASK, VOCAB, Chance
@@ -168,29 +166,6 @@ def test_other_decoders_see_the_target_alone() -> None:
     assert calls(pair) == len(pair.target.calls)
 
 
-def engines(model: PreTrainedModel, graphs: bool) -> tuple[ModelEngine, list[ModelEngine]]:
-    """A target; the same model as a draft without and with masks."""
-    target, plain, masked = (
-        ModelEngine(model, stop_token_ids=frozenset(), mask_token_id=mask, graphs=graphs) for mask in (3, None, 3)
-    )
-    return target, [plain, masked]
-
-
-@pytest.mark.parametrize("graphs", [False, True])
-def test_a_real_draft_needs_no_cache(tiny_model: PreTrainedModel, graphs: bool) -> None:
-    target, drafts = engines(tiny_model, graphs)
-    settings = DecodingSettings(draft_tokens=3, block_size=4, threshold=0.2, max_new_tokens=24)
-    prompts = [[9, 10, 11, 12, 13], [14], [15] * 30]
-    for draft in drafts:
-        found, twin = (
-            list(DECODERS["speculative"](Pair(target, draft), prompts, replace(settings, use_cache=use_cache)))
-            for use_cache in (True, False)
-        )
-        assert [output_ids(found, row) for row in range(3)] == [output_ids(twin, row) for row in range(3)]
-        alone = list(DECODERS["speculative"](Pair(target, draft), prompts[1:2], settings))
-        assert output_ids(alone) == output_ids(found, 1)
-
-
 prompts_of_tests = st.lists(st.lists(st.integers(4, 10), min_size=1, max_size=5), min_size=1, max_size=4)
 
 
@@ -239,61 +214,3 @@ def test_the_text_is_the_targets_own(
         assert parts(records, row)[-1][-1] == parts(expected, row)[-1][-1]
     assert all(part.accepted == 0 for record in records for part in record.rows if record.phase == "draft")
     assert all(part.accepted >= 1 for record in records for part in record.rows if record.phase == "verify")
-
-
-def by_the_rules(
-    target: Reader, draft: Reader, draft_masks: bool, prompt: list[int], options: DecodingSettings
-) -> list[tuple[str, int, list[int], int]]:
-    """(phase, start, proposed tokens, accepted) of each pass of one row, greedy."""
-    text: list[int] = []
-    expected = []
-    while len(text) < options.max_new_tokens and not STOPS & set(text):
-        most = min(options.draft_tokens, options.max_new_tokens - len(text) - 1)
-        drafts: list[int] = []
-        while len(drafts) < most and not STOPS & set(drafts):
-            width = most - len(drafts)
-            width = min(options.block_size, width) if draft_masks and options.threshold is not None else 1
-            width = min(width, most - len(drafts))
-            found = [draft((*prompt, *text, *drafts), masks) for masks in range(width)]
-            expected.append(("draft", len(text) + len(drafts), [token for token, _ in found], 0))
-            drafts += [token for token, _ in found[: accepted_of(found, 1, options)]]
-        chain = [target((*prompt, *text, *drafts[:count]), 0) for count in range(len(drafts) + 1)]
-        own = 1
-        while own <= len(drafts) and chain[own - 1][0] == drafts[own - 1] and chain[own - 1][0] not in STOPS:
-            own += 1
-        expected.append(("verify", len(text), [token for token, _ in chain], own))
-        text += [token for token, _ in chain[:own]]
-    return expected
-
-
-def accepted_of(found: list[tuple[int, float]], sure: int, options: DecodingSettings) -> int:
-    """The first `sure` ones, then those that meet the threshold, up to a stop token."""
-    accepted = 1
-    while (
-        accepted < len(found)
-        and found[accepted - 1][0] not in STOPS
-        and (accepted < sure or (options.threshold is not None and found[accepted][1] >= options.threshold))
-    ):
-        accepted += 1
-    return accepted
-
-
-@settings(max_examples=60, deadline=None)
-@given(
-    seed=st.integers(0, 10**6),
-    prompts=prompts_of_tests,
-    options=options_of_tests,
-    apart=st.sampled_from((0.0, 0.3, 1.0)),
-    draft_masks=st.booleans(),
-)
-def test_every_pass_follows_the_rules(
-    seed: int, prompts: list[list[int]], options: DecodingSettings, apart: float, draft_masks: bool
-) -> None:
-    options = replace(options, temperature=0.0)
-    records = run(pair_of(seed, apart, draft_masks=draft_masks), prompts, options)
-    for row, prompt in enumerate(prompts):
-        found = [
-            (phase, start, [one.token_id for one in proposals], accepted)
-            for phase, start, proposals, accepted, _, _ in parts(records, row)
-        ]
-        assert found == by_the_rules(reader_of(seed), reader_of(seed, apart=apart), draft_masks, prompt, options)
