@@ -11,10 +11,8 @@ from mars.acceptance import (
     SCORES,
     HostAcceptResult,
     Read,
-    match_prefix,
     passes,
     read,
-    threshold_prefix,
     thresholds,
     to_host,
 )
@@ -22,8 +20,6 @@ from mars.config import DecodingSettings, ScoreName
 from mars.sampling import Sampling, pick
 
 PROBABILITIES = torch.tensor([[[0.5, 0.3, 0.2, 0.0], [0.1, 0.8, 0.05, 0.05]]])
-STOP = 2
-ROOM = 99
 
 
 def read_of(logits: torch.Tensor, score: ScoreName = "probability", alternatives: int = 0, **options: float) -> Read:
@@ -39,35 +35,6 @@ def judged(made: Read) -> HostAcceptResult:
 
 def scores_of(name: ScoreName, **options: float) -> list[float]:
     return read_of(PROBABILITIES.log() + 3.0, name, **options).scores_RW.flatten().tolist()
-
-
-def lengths(
-    scores: list[list[float]],
-    ids: list[list[int]],
-    limits: list[float | None],
-    room: list[int] | None = None,
-    score: ScoreName = "probability",
-    stops: tuple[int, ...] = (STOP,),
-) -> list[int]:
-    return threshold_prefix(
-        torch.tensor(ids),
-        torch.tensor(scores, dtype=torch.float64),
-        thresholds_R=thresholds(limits, score, "cpu"),
-        score=score,
-        stop_ids=torch.tensor(stops, dtype=torch.int64),
-        room_R=torch.tensor(room or [ROOM] * len(ids)),
-    ).tolist()
-
-
-def matches(
-    ids: list[list[int]], drafts: list[list[int]], room: list[int] | None = None, stops: tuple[int, ...] = (STOP,)
-) -> list[int]:
-    return match_prefix(
-        torch.tensor(ids),
-        torch.tensor(drafts, dtype=torch.int64).reshape(len(ids), -1),
-        stop_ids=torch.tensor(stops, dtype=torch.int64),
-        room_R=torch.tensor(room or [ROOM] * len(ids)),
-    ).tolist()
 
 
 def test_scores_are_those_of_appendix_d() -> None:
@@ -112,28 +79,6 @@ def test_scores_are_compared_as_records_show_them() -> None:
 @pytest.mark.parametrize(("name", "expected"), [("probability", [True, True, False]), ("entropy", [False, True, True])])
 def test_a_score_equal_to_the_threshold_passes(name: ScoreName, expected: list[bool]) -> None:
     assert passes(torch.tensor([[0.9, 0.5, 0.1]]), thresholds([0.5], name, "cpu"), name).tolist() == [expected]
-
-
-def test_the_accepted_prefix_ends_with_a_stop() -> None:
-    ids = [[2, 5, 5], [5, 2, 5], [5, 5, 2], [5, 5, 5], [7, 2, 5]]
-    assert lengths([[1.0] * 3] * 5, ids, [0.0] * 5) == [1, 2, 3, 3, 2]
-    assert lengths([[1.0] * 3] * 5, ids, [0.0] * 5, stops=(2, 7)) == [1, 2, 3, 3, 1]
-    assert lengths([[1.0] * 3] * 5, ids, [0.0] * 5, stops=()) == [3] * 5
-    assert matches([[2, 6, 7], [5, 6, 2]], [[2, 6], [5, 6]], stops=()) == [3, 3]
-    assert matches([[5, 6]], [[]]) == [1], "no draft at all"
-
-
-def test_everything_reaches_the_host() -> None:
-    made = read_of(PROBABILITIES.log(), alternatives=2)
-    result = to_host(torch.tensor([2]), made)
-    assert (result.accepted, result.ids) == ([2], [[0, 1]])
-    assert result.scores == made.scores_RW.tolist()
-    listed = result.alternatives[0]
-    assert [token for token, _ in listed[0]] == [0, 1]
-    assert [[probability for _, probability in pairs] for pairs in listed] == [
-        pytest.approx([0.5, 0.3]),
-        pytest.approx([0.8, 0.1]),
-    ]
 
 
 def test_large_token_ids_stay_exact() -> None:

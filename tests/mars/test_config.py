@@ -76,15 +76,6 @@ def test_every_option_reaches_its_setting() -> None:
     )
 
 
-def test_the_draft_checkpoint_is_left_to_the_command() -> None:
-    assert parsed("--draft", "small").draft == "small"
-
-
-def test_an_unknown_layout_is_refused() -> None:
-    with pytest.raises(argparse.ArgumentError, match="invalid choice: 'cubic'"):
-        parsed("--layout", "cubic")
-
-
 def test_continuation_of_earlier_versions_is_left_out() -> None:
     assert checked(DecodingSettings, {"continuation": True, "seed": 3}) == DecodingSettings(seed=3)
     with pytest.raises(ValueError, match="continuations is unknown"):

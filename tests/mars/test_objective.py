@@ -1,5 +1,3 @@
-import math
-
 import pytest
 import torch
 from torch import Tensor
@@ -100,35 +98,6 @@ def test_sft_loss_is_the_clean_part(model: Qwen2ForCausalLM) -> None:
     alone, both = sft_losses(model, **made), mars_losses(model, **made, block_size=4, mask_token_id=MASK)
     assert alone.autoregressive.item() == pytest.approx(both.autoregressive.item(), rel=1e-5)
     assert alone.mask is None
-
-
-def test_a_uniform_model_loses_log_vocabulary_per_token(model: Qwen2ForCausalLM) -> None:
-    uniform = Qwen2ForCausalLM(model.config)
-    torch.nn.init.zeros_(uniform.lm_head.weight)
-    losses = mars_losses(uniform, **batch(4), block_size=4, mask_token_id=MASK)
-    expected = math.log(VOCABULARY) * losses.tokens.item()
-    assert losses.mask is not None
-    assert losses.mask.item() == pytest.approx(expected, rel=1e-5)
-    assert losses.autoregressive.item() == pytest.approx(expected, rel=1e-5)
-
-
-def allowed(query: int, key: int, length: int, block_size: int) -> bool:
-    """Section 3.2, word by word, for streams of 1-based positions t with block index ceil(t / B)."""
-    query_noisy, key_noisy = query >= length, key >= length
-    i, j = query % length + 1, key % length + 1
-    block_i, block_j = -(-i // block_size), -(-j // block_size)
-    if not query_noisy and not key_noisy:
-        return j <= i
-    if query_noisy and key_noisy:
-        return block_i == block_j and j <= i
-    return query_noisy and block_j < block_i
-
-
-@pytest.mark.parametrize(("length", "block_size"), [(1, 1), (6, 1), (8, 2), (12, 3), (12, 4), (16, 8), (16, 16)])
-def test_mask_equals_the_three_rules(length: int, block_size: int) -> None:
-    mask = training_mask(length, block_size)
-    expected = [[allowed(q, k, length, block_size) for k in range(2 * length)] for q in range(2 * length)]
-    assert mask.tolist() == expected
 
 
 @pytest.mark.parametrize(("length", "block_size", "start"), [(12, 4, 4), (12, 4, 8), (10, 2, 6)])
