@@ -246,11 +246,6 @@ def test_an_untrained_mask_is_not_used(
     assert torch.equal(by_tokenizer, by_id)
 
 
-def test_it_needs_trust(model: PreTrainedModel, one: dict[str, torch.Tensor], monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ValueError, match="trust_remote_code"):
-        model.generate(**one, custom_generate=str(ROOT), trust_remote_code=False)
-
-
 def test_without_the_package_it_says_how(tmp_path: Path) -> None:
     code = (ROOT / "custom_generate" / "generate.py").read_text(encoding="utf-8")
     file = tmp_path / "generate.py"

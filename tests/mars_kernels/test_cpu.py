@@ -70,13 +70,6 @@ def opened(model: PreTrainedModel, *, rows: int = 1, compact: bool = False) -> R
     return found
 
 
-def copy_of(model: PreTrainedModel) -> PreTrainedModel:
-    """The same weights in another model, so that no layout is shared."""
-    other = type(model)(model.config).bfloat16().eval()
-    other.load_state_dict(model.state_dict())
-    return other
-
-
 @pytest.mark.usefixtures("kernels")
 def test_columns_have_the_same_bits_in_company(model: PreTrainedModel, monkeypatch: pytest.MonkeyPatch) -> None:
     """OpenMP grants fewer threads than asked for under OMP_THREAD_LIMIT, OMP_DYNAMIC or in another parallel region."""

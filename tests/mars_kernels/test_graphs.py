@@ -22,7 +22,7 @@ from mars.engine.memory import Memories, Memory, rounded_extent
 from mars.engine.network import Network
 from mars.engine.window import Window
 from mars_kernels.cuda import graphs as of_graphs
-from mars_kernels.cuda.graphs import Bucket, Runner, bucket_of
+from mars_kernels.cuda.graphs import Runner, bucket_of
 from tests.mars_kernels.capture import as_in_captures
 
 SEEN = torch.tensor([[1, 0, 0], [1, 1, 0], [1, 0, 1]], dtype=torch.bool)[None]
@@ -74,15 +74,6 @@ def test_passes_of_static_shapes_equal_plain_ones(network: Network) -> None:
     for each in PASSES:
         torch.testing.assert_close(runner.forward(each), plain.forward(each), atol=1e-6, rtol=1e-6)
     torch.testing.assert_close(runner.memory._tensor[:, :, :, 1:], plain._tensor[:, :, :, 1:])
-
-
-def test_the_bucket_of_a_window() -> None:
-    some = Bucket(rows=4, columns=4, keep=1, extent=100, placed=False, tree=False)
-    assert bucket_of(window([7, 6, 8], 4, 1), rows=8, slots=100) == some
-    branched = Bucket(rows=3, columns=3, keep=3, extent=40, placed=True, tree=True)
-    assert bucket_of(tree([7, 6, 8]), rows=3, slots=40) == branched
-    prompt = Bucket(rows=1, columns=32, keep=0, extent=257, placed=False, tree=False, first=5)
-    assert bucket_of(replace(read(1, 20), first=5), rows=8, slots=700) == prompt
 
 
 def test_windows_that_get_no_bucket() -> None:

@@ -47,25 +47,6 @@ def decode(checkpoint: Checkpoint, prompts: list[list[int]], decoder: str, **opt
     return [output_ids(records, row) for row in range(len(prompts))]
 
 
-def test_cached_equals_uncached_and_batch_equals_alone(mars: Checkpoint) -> None:
-    asked, options = prompts(mars), {"block_size": mars.block_size, "threshold": 0.95}
-    batch = decode(mars, asked, "sliding_window", **options)
-    for prompt, together in zip(asked, batch, strict=True):
-        cached = decode(mars, [prompt], "sliding_window", **options)[0]
-        uncached = decode(mars, [prompt], "sliding_window", use_cache=False, **options)[0]
-        assert cached == uncached == together
-
-
-@pytest.mark.parametrize("layout", ["linear", "quadratic", "auto"])
-@pytest.mark.parametrize("sampling", [{}, {"temperature": 0.8, "top_p": 0.9, "seed": 3}], ids=["greedy", "sampled"])
-def test_exact_decoding_equals_autoregressive(mars: Checkpoint, layout: str, sampling: dict[str, float]) -> None:
-    asked = prompts(mars)[:FEW]
-    expected = decode(mars, asked, "autoregressive", **sampling)
-    options = {"block_size": mars.block_size, "layout": layout, **sampling}
-    assert decode(mars, asked, "self_speculative", **options) == expected
-    assert decode(mars, asked[:1], "self_speculative", **options) == expected[:1]
-
-
 @pytest.mark.parametrize("layout", ["linear", "quadratic"])
 def test_exact_decoding_gains_tokens(mars: Checkpoint, layout: str) -> None:
     settings = DecodingSettings(block_size=mars.block_size, layout=layout)

@@ -163,18 +163,6 @@ def test_a_stream_has_events_by_pass_and_usage(served: Any, client: Any) -> None
     assert whole.mars["tokens_per_forward"] == pytest.approx(sum(accepted) / sum(map(bool, accepted)))
 
 
-def test_log_probabilities(client: Any) -> None:
-    found = client.chat.completions.create(model="mars-b8", **CHAT, logprobs=True, top_logprobs=2)
-    content = found.choices[0].logprobs.content
-    assert "".join(one.token for one in content) == found.choices[0].message.content
-    assert bytes(byte for one in content for byte in one.bytes).decode() == found.choices[0].message.content
-    for one in content:
-        assert one.logprob <= 0
-        assert len(one.top_logprobs) == 2
-        assert one.top_logprobs[0].token == one.token  # greedy
-        assert one.top_logprobs[0].logprob == pytest.approx(one.logprob, abs=1e-6)
-
-
 def test_completions_and_their_log_probabilities(client: Any, checkpoint: Checkpoint) -> None:
     text = "def add(a, b):"
     found = client.completions.create(model="mars-b8", prompt=text, logprobs=2)
