@@ -93,3 +93,14 @@ def test_either_kernel_computes_attention(
     torch.testing.assert_close(found[seeing].double(), expected[seeing], atol=1e-5, rtol=1e-5)
     expected = written_out(*given, torch.zeros(visible.shape))
     torch.testing.assert_close(attend(*given, None).double(), expected, atol=1e-5, rtol=1e-5)
+
+
+def test_heads_of_a_group_share_a_mask() -> None:
+    mask = torch.arange(12.0).view(2, 1, 2, 3)
+    shared = share_mask(mask, 2)
+    assert shared is not None
+    assert shared.tolist() == torch.cat((mask, mask), 2).tolist()
+    assert share_mask(None, 2) is None
+    part = share_mask(mask[:1, :, 1:2], 2)
+    assert part is not None
+    assert part.is_contiguous(), "of one query, too: kernels for GPUs take a view to be aligned"
