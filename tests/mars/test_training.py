@@ -287,14 +287,6 @@ def test_synthetic_conversations_are_fresh_per_data_seed() -> None:
     assert not {turn[0]["content"] for turn in first} & {turn[0]["content"] for turn in other}
 
 
-def test_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        parser().parse_args(["mars", "--help"])
-    text = capsys.readouterr().out
-    assert "--no-sft-loss" in text
-    assert "chats.jsonl" in text
-
-
 @pytest.mark.parametrize("stage", ["sft", "mars", "distill", "adapter"])
 def test_help_shows_no_default_where_there_is_none(stage: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):

@@ -58,26 +58,9 @@ def test_the_content_decides_not_the_name(cache: Path, tiny_gguf: Path, tmp_path
     assert converted(tiny_gguf, "tiny") != converted(Path(moved), "moved")
 
 
-def delete(folder: Path) -> None:
-    shutil.rmtree(folder)
-
-
-def delete_the_manifest(folder: Path) -> None:
-    (folder / MANIFEST).unlink()
-
-
-def break_the_manifest(folder: Path) -> None:
-    (folder / MANIFEST).write_text("[1, 2")
-
-
 def take_an_earlier_format(folder: Path) -> None:
     manifest = json.loads((folder / MANIFEST).read_text())
     (folder / MANIFEST).write_text(json.dumps({**manifest, "format": 0}))
-
-
-def cut_the_weights(folder: Path) -> None:
-    weights = folder / "model.safetensors"
-    weights.write_bytes(weights.read_bytes()[:-100])
 
 
 def turn_a_bit(folder: Path) -> None:
@@ -87,21 +70,21 @@ def turn_a_bit(folder: Path) -> None:
     weights.write_bytes(data)
 
 
-def delete_the_tokenizer(folder: Path) -> None:
-    (folder / "tokenizer.json").unlink()
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "deleted": shutil.rmtree,
+    "without manifest": lambda folder: (folder / MANIFEST).unlink(),
+    "broken manifest": lambda folder: (folder / MANIFEST).write_text("[1, 2"),
+    "earlier format": take_an_earlier_format,
+    "cut weights": lambda folder: os.truncate(folder / "model.safetensors", 1000),
+    "a bit turned": turn_a_bit,
+    "without tokenizer": lambda folder: (folder / "tokenizer.json").unlink(),
+    "a file more": lambda folder: (folder / "model-2.safetensors").write_text("what is this"),
+}
 
 
-def add_a_file(folder: Path) -> None:
-    (folder / "model-2.safetensors").write_text("what is this")
-
-
-DAMAGES = (delete, delete_the_manifest, break_the_manifest, take_an_earlier_format)
-DAMAGES += (cut_the_weights, turn_a_bit, delete_the_tokenizer, add_a_file)
-
-
-@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
 def test_what_is_not_whole_is_converted_again(
-    cache: Path, tiny_gguf: Path, conversions: list[Path], damage: Callable[[Path], None]
+    cache: Path, tiny_gguf: Path, conversions: list[Path], damage: Callable[[Path], object]
 ) -> None:
     """In the same process and in a new one."""
     folder = converted(tiny_gguf, "tiny")
