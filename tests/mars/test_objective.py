@@ -8,7 +8,6 @@ from mars.training.data import IGNORED, Collator, Conversation
 from mars.training.objective import (
     mars_losses,
     sft_losses,
-    training_mask,
     two_streams,
 )
 from tests.mars.tiny import sizes
@@ -98,11 +97,3 @@ def test_sft_loss_is_the_clean_part(model: Qwen2ForCausalLM) -> None:
     alone, both = sft_losses(model, **made), mars_losses(model, **made, block_size=4, mask_token_id=MASK)
     assert alone.autoregressive.item() == pytest.approx(both.autoregressive.item(), rel=1e-5)
     assert alone.mask is None
-
-
-@pytest.mark.parametrize(("length", "block_size", "start"), [(12, 4, 4), (12, 4, 8), (10, 2, 6)])
-def test_dropped_noisy_blocks_change_nothing_for_the_rest(length: int, block_size: int, start: int) -> None:
-    keep = [*range(length), *range(length + start, 2 * length)]
-    full = training_mask(length, block_size)[keep][:, keep]
-    assert training_mask(length, block_size, start).equal(full)
-    assert not training_mask(length, block_size)[keep][:, length : length + start].any()
