@@ -2,7 +2,6 @@ import json
 import os
 import re
 import signal
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from shutil import copytree
@@ -212,14 +211,6 @@ def test_a_head_of_its_own_goes_out(base: Path, chats: Path, tmp_path: Path, sta
     assert load_checkpoint(tmp_path / "out", device="cpu").engine.vocab_size == rows + (stage == "mars")
 
 
-def cut(file: Path) -> None:
-    file.write_bytes(file.read_bytes()[:-40])
-
-
-def empty(file: Path) -> None:
-    file.write_bytes(b"")
-
-
 @pytest.fixture(scope="module")
 def saved_steps(base: Path, chats: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], Path]:
     """The words of a run, and its folder with two saved steps."""
@@ -229,15 +220,15 @@ def saved_steps(base: Path, chats: Path, tmp_path_factory: pytest.TempPathFactor
     return words, folder
 
 
-@pytest.mark.parametrize("damage", [cut, empty])
+@pytest.mark.parametrize("size", [-40, 0])
 @pytest.mark.parametrize("name", ["optimizer.pt", "scheduler.pt", "rng_state.pth", "model.safetensors"])
 def test_a_broken_step_is_named(
-    saved_steps: tuple[list[str], Path], tmp_path: Path, name: str, damage: Callable[[Path], None], capsys: Any
+    saved_steps: tuple[list[str], Path], tmp_path: Path, name: str, size: int, capsys: Any
 ) -> None:
     words, folder = saved_steps
     copytree(folder, tmp_path / "out")
     step = tmp_path / "out" / "work" / "checkpoint-6"
-    damage(step / name)
+    (step / name).write_bytes((step / name).read_bytes()[:size])
     assert main([*words, "--output", str(tmp_path / "out"), "--resume", "--epochs", "2"]) == 2
     said = capsys.readouterr().err
     assert f"error: the saved step {step} is broken" in said
