@@ -65,16 +65,6 @@ def test_ours(tiny: Checkpoint, tiny_tokenizer: PreTrainedTokenizerFast) -> None
     assert (tiny.engine.context_length, tiny.engine.vocab_size) == (384, 320)
 
 
-def test_a_chat_is_encoded_turn_by_turn(tiny: Checkpoint) -> None:
-    said = [("user", "Tom has 3."), ("assistant", "3 <|im_end|>"), ("user", "And 4?")]
-    ids = tiny.encode_chat([{"role": role, "content": content} for role, content in said])
-    first, again = tiny.encode("Tom has 3."), tiny.encode("And 4?")
-    assert ids[: len(first)] == first
-    assert ids[-len(again) :] == again
-    end = tiny.tokenizer.convert_tokens_to_ids("<|im_end|>")
-    assert ids.count(end) == 3, "what the assistant wrote closes no turn"
-
-
 def test_special_tokens_end_turns_or_are_the_templates(tiny: Checkpoint) -> None:
     begin, end = (tiny.tokenizer.convert_tokens_to_ids(token) for token in ("<|im_start|>", "<|im_end|>"))
     assert end in tiny.engine.stop_token_ids

@@ -14,7 +14,7 @@ from mars.config import DecodingSettings
 from mars.control import Control
 from mars.decoding import DECODERS, METHODS
 from mars.decoding.method import Row
-from mars.decoding.policy import AGAIN, PATIENCE, PassTimes, Policy, size_of
+from mars.decoding.policy import AGAIN, PATIENCE, Policy
 from mars.metrics import Tally, output_ids
 from tests.scripted import ScriptedModel
 
@@ -70,36 +70,6 @@ class Passes:
             seconds = self.seconds(columns, masked) * (5 if self.dice.random() < 0.05 else 1)
             self.clock += self.seconds(columns, masked)
             self.policy.observe(self.rows, columns, seconds, masked=masked)
-
-
-def test_times_are_joined_by_lines() -> None:
-    times = PassTimes()
-    assert times.seconds(5) == 1.0, "before any was timed all take as long"
-    for columns, seconds in ((1, 1.0), (4, 2.0), (8, 4.0), (32, 16.0)):
-        times.took(columns, 90.0, masked=False)
-        assert times.seconds(columns) != 90.0, "the first pass of a size says little"
-        times.took(columns, seconds, masked=False)
-    assert [times.seconds(columns) for columns in (1, 4, 6, 8)] == [1.0, 2.0, 3.0, 4.0]
-    assert times.seconds(100) > 16.0
-    assert times.seconds(6, masked=True) == 3.0, "until masks are timed they cost nothing"
-    assert times.slope(4, masked=False) == pytest.approx(0.5)
-    assert (times.knows(2), times.knows(100)) == (True, False)
-
-
-def test_sizes_that_are_timed_together() -> None:
-    """Each number of columns up to 8, then in steps of at most a quarter, rounded up."""
-    assert [size_of(columns) for columns in range(1, 13)] == [1, 2, 3, 4, 5, 6, 7, 8, 10, 10, 12, 12]
-    assert all(columns <= size_of(columns) < 1.25 * columns for columns in range(1, 2000))
-
-
-def test_interruptions_hardly_count() -> None:
-    times = PassTimes()
-    for number in range(200):
-        times.took(4, 9.0 if number % 10 == 0 else 1.0, masked=False)
-    assert times.seconds(4) == pytest.approx(1.0, rel=0.25)
-    for _ in range(2):
-        times.took(2, 7.0, masked=False)
-    assert times.seconds(2) == times.seconds(4), "a narrower pass takes no longer"
 
 
 def test_masks_that_are_accepted_are_spent() -> None:

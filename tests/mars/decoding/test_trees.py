@@ -158,9 +158,3 @@ def test_masks_that_gain_little_are_left_out() -> None:
     assert (copied.drafts, sum(copied.masks)) == (6, 0)
     assert sum(expected.plan(list(copied.chain), 0.005, 50).masks[:-1]) > 0, "each is worth its price"
     assert sum(expected.plan([], 0.03, 50, read([3, 4, 5])).masks) > 0
-
-
-def test_without_masks_there_are_copies_alone() -> None:
-    plan = Expectation(4).plan([], 0.06, 50, read([3, 4, 5, 3, 4]), least=math.inf)
-    assert ([draft.token_id for draft in plan.chain][:1], sum(plan.masks)) == ([5], 0)
-    assert len(plan.masks) == plan.drafts + 1
