@@ -25,7 +25,7 @@ from mars.metrics import output_ids
 from mars.training.__main__ import main
 from mars.training.adapter import SCALE, AdapterModel, AnchorCollator, TeacherLoss
 from mars.training.adapter_run import AdapterTrainer, examples_seen
-from mars.training.data import Conversation, encode_conversation
+from mars.training.data import Conversation
 from mars.training.trainer import NumberedConversations, Pace
 from tests.mars.tiny import sizes
 
@@ -51,20 +51,6 @@ def doing(model: AdapterModel) -> AdapterModel:
             if name.endswith(".b"):
                 parameter.normal_(0, 0.2)
     return model
-
-
-def test_a_conversation_knows_what_the_assistant_wrote(tiny_tokenizer: PreTrainedTokenizerFast) -> None:
-    turns = [
-        {"role": "user", "content": "How many?"},
-        {"role": "assistant", "content": "7"},
-        {"role": "user", "content": "Why?"},
-        {"role": "assistant", "content": "3 + 4 = 7"},
-    ]
-    found = encode_conversation(tiny_tokenizer, turns)
-    texts = [tiny_tokenizer.decode(found.ids[first:end]) for first, end in found.answers]
-    assert texts == ["7<|im_end|>", "3 + 4 = 7<|im_end|>"]
-    unfinished = encode_conversation(tiny_tokenizer, turns, ended=False)
-    assert unfinished.ids == found.ids[:-1]
 
 
 def test_masks_stay_within_their_answer() -> None:

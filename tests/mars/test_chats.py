@@ -83,7 +83,8 @@ def test_the_end_taught_is_the_templates(tiny_tokenizer: PreTrainedTokenizerFast
     tokenizer.eos_token = "<|endoftext|>"
     [chat] = read_chats(written(tmp_path, {"messages": [USER, ASSISTANT, USER, ASSISTANT]}))
     whole = encode_conversation(tokenizer, chat.messages)
-    assert [tokenizer.decode(whole.ids[end - 1]) for _, end in whole.answers] == ["<|im_end|>"] * 2
+    texts = [tokenizer.decode(whole.ids[first:end]) for first, end in whole.answers]
+    assert texts == [f"{ASSISTANT['content']}<|im_end|>"] * 2
     example = encode_example(tokenizer, chat, 512)
     assert (example.ids, example.answers) == (whole.ids, whole.answers[-1:])
     cut = encode_conversation(tokenizer, chat.messages, ended=False)

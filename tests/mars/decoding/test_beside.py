@@ -220,12 +220,3 @@ def test_the_least_used_beginning_goes_first() -> None:
     assert kept.longest(second, []) == (None, 0)
     assert kept.longest([*third[:35], 9], [(0, [5] * 33)]) == (8, 35)
     assert kept.longest([*third[:35], 9], [(0, [5] * 36)]) == (0, 35)
-
-
-def test_what_is_short_or_known_is_not_kept() -> None:
-    kept = Beginnings([7])
-    assert kept.place([3] * 7) is None
-    assert kept.place([3] * 40) == 7
-    assert kept.place([3] * 60) is None
-    assert kept.place([3] * 100) == 7
-    assert Beginnings([]).place([3] * 100) is None
