@@ -155,7 +155,6 @@ def test_lengths_are_those_of_generate(model: PreTrainedModel, one: dict[str, to
     assert write(model, one, max_new_tokens=None, generation_config=config).shape[1] == length + 5
 
 
-@pytest.mark.skipif("speculative" not in DECODERS, reason="needs the speculative decoder")
 def test_an_assistant_drafts(model: PreTrainedModel, tiny_folder: Path, batch: dict[str, torch.Tensor]) -> None:
     greedy = model.generate(**batch, do_sample=False, max_new_tokens=24)
     draft = AutoModelForCausalLM.from_pretrained(tiny_folder)

@@ -224,19 +224,3 @@ def test_passes_over_prompts_look_at_no_value(network: Network, monkeypatch: pyt
         runner.forward(replace(window([at], 20 + at, 0), first=2))
     assert {bucket.first for bucket in captured} == {0, 2}
     assert len(set(captured)) == 2
-
-
-@pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-@torch.inference_mode()
-def test_replayed_passes_equal_plain_ones(tiny_model: PreTrainedModel) -> None:
-    network = Network(copy.deepcopy(tiny_model).cuda())
-    plain, runner = Memory(network, 3, 160), Runner(Memory(network, 3, 160), capture=True)
-    for at in range(8):
-        behind = replace(window([at * 16], 16 - at % 3, 0, "cuda"), first=2)
-        shown = window([at, at + 1, at], 6, 2, "cuda"), window([at], 6, 2, "cuda"), tree([at, at + 2], "cuda")
-        for each in (behind, *shown):
-            torch.testing.assert_close(runner.forward(each), plain.forward(each), atol=1e-4, rtol=1e-4)
-    found, expected = (memory._tensor[:, :, :, 1:] for memory in (runner.memory, plain))
-    torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-4)
-    assert len(runner._replays) == 4

@@ -148,24 +148,6 @@ def test_branches_of_a_tree_equal_plain_paths(model: PreTrainedModel, opened: Op
             close(logits[row, :3], plain(model, [*text, *ids[:3]], 3))
 
 
-def test_padding_in_a_tree_is_seen_by_nobody(model: PreTrainedModel, opened: Open) -> None:
-    """Two columns of padding before a token and its two alternatives, as merged windows have them."""
-    seen = [[0, 0, 0, 0, 0], [0, 0, 0, 0, 0], [0, 0, 1, 0, 0], [0, 0, 1, 1, 0], [0, 0, 1, 0, 1]]
-    rows = opened(1, 20)
-    rows.forward(window([[7, 8]], [[1, 2]], 0))
-    logits = rows.forward(
-        window(
-            [[99, 98, 9, 20, 30]],
-            [[0, 0, 3, 4, 5]],
-            3,
-            positions_RQ=torch.tensor([[0, 0, 2, 3, 3]]),
-            sees_RQQ=torch.tensor(seen, dtype=torch.bool)[None],
-        )
-    )
-    close(logits[0, 1:2], plain(model, [7, 8, 9, 20], 1))
-    close(logits[0, 2:], plain(model, [7, 8, 9, 30], 1))
-
-
 def test_masks_have_no_chance_and_slots_an_end(opened: Open) -> None:
     logits = opened(1, 20, 3).forward(window([[7, 8]], [[1, 2]], 2))
     assert (logits[..., 3] == -torch.inf).all()
