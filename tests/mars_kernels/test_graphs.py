@@ -34,18 +34,18 @@ def network(tiny_model: PreTrainedModel) -> Network:
     return Network(copy.deepcopy(tiny_model).double())
 
 
-def window(starts: list[int], columns: int, keep: int, device: str = "cpu") -> Window:
+def window(starts: list[int], columns: int, keep: int) -> Window:
     """Rows that read their texts on from `starts`; a row that starts below 0 is padded."""
-    slots = torch.tensor([[max(start + 1 + step, 0) for step in range(columns)] for start in starts], device=device)
-    ids = torch.tensor(TEXT, device=device)[: len(starts)].gather(1, (slots - 1).clamp_min(0))
+    slots = torch.tensor([[max(start + 1 + step, 0) for step in range(columns)] for start in starts])
+    ids = torch.tensor(TEXT)[: len(starts)].gather(1, (slots - 1).clamp_min(0))
     return Window(ids_RQ=ids, slots_RQ=slots, extent=max(starts) + columns + 1, keep=keep)
 
 
-def tree(starts: list[int], device: str = "cpu") -> Window:
+def tree(starts: list[int]) -> Window:
     """A token and two alternatives behind it."""
-    plain = window(starts, 3, 3, device)
-    positions = plain.positions - torch.tensor([0, 0, 1], device=device)
-    return replace(plain, positions_RQ=positions, sees_RQQ=SEEN.to(device))
+    plain = window(starts, 3, 3)
+    positions = plain.positions - torch.tensor([0, 0, 1])
+    return replace(plain, positions_RQ=positions, sees_RQQ=SEEN)
 
 
 PASSES = [
