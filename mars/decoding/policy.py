@@ -143,22 +143,18 @@ class Policy:
             self._choose_together(adapting, reaches, len(rows) - len(adapting))
             return
         wanted = [reach.count(self._price) for reach in reaches]
-        self._choose_masks(reaches, wanted, len(rows))
-        masked, plain = (self.times.seconds(len(rows) * self._columns, masked=masked) for masked in (True, False))
-        spends = self._spends and self._passes % AGAIN > 0 and self.times.knows(len(rows) * self._columns)
+        tokens, columns = len(rows) * self._tokens, len(rows) * self._columns
+        gained = sum(sum(reach.shares[:count]) for reach, count in zip(reaches, wanted, strict=True))
+        spent = self._rate(tokens + gained, columns + gained + sum(wanted), masked=True)
+        base = self._rate(tokens, columns, masked=False)
+        self._spends = spent > base * (1 - MARGIN if self._spends else 1 + MARGIN)
+        masked, plain = (self.times.seconds(columns, masked=masked) for masked in (True, False))
+        spends = self._spends and self._passes % AGAIN > 0 and self.times.knows(columns)
         for row, count in zip(adapting, wanted, strict=True):
             row.price, row.masks = self._price, count if spends else 0
             row.worth = max(masked / plain - 1, 0.0) * self._tokens
             row.method = row.own.spending(row.masks)
             self._judged[row.number] = row.masks if row.own.phase == "decode" else 0  # others learn as they plan
-
-    def _choose_masks(self, reaches: Sequence[Reach], wanted: Sequence[int], rows: int) -> None:
-        """Whether the rows spend the masks that they want."""
-        tokens, columns = rows * self._tokens, rows * self._columns
-        gained = sum(sum(reach.shares[:count]) for reach, count in zip(reaches, wanted, strict=True))
-        spent = self._rate(tokens + gained, columns + gained + sum(wanted), masked=True)
-        base = self._rate(tokens, columns, masked=False)
-        self._spends = spent > base * (1 - MARGIN if self._spends else 1 + MARGIN)
 
     def _choose_together(self, rows: Sequence[Row], reaches: Sequence[Reach], others: int) -> None:
         """The masks of each row where all have as many: none, those behind the drafts, or behind every prefix."""

@@ -111,12 +111,9 @@ class Follower:
         place += (known + len(self._drafts)) if place < 0 else 0
         return self._copies.tokens[place] if place < known else self._drafts[place - known]
 
-    def _last(self) -> tuple[int, ...]:
-        size = len(self._copies.tokens) + len(self._drafts)
-        return tuple(self._at(-back) for back in range(min(LONGEST, size), 0, -1))
-
     def _look_up(self) -> None:
-        last = self._last()
+        size = len(self._copies.tokens) + len(self._drafts)
+        last = tuple(self._at(-back) for back in range(min(LONGEST, size), 0, -1))
         self._place, self.length = None, 0
         for start in range(len(last)):
             place = self._copies.behind(last[start:])

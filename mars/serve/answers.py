@@ -54,7 +54,9 @@ class StopStrings:
             self.found = True
             shown, self._held = self._held[: min(starts)], ""
             return shown
-        keep = self._beginning()
+        # The longest end of the text that may be the beginning of a stop string is held back.
+        ends = range(min(len(self._held), max(map(len, self._stops), default=1) - 1), 0, -1)
+        keep = next((n for n in ends if any(stop.startswith(self._held[-n:]) for stop in self._stops)), 0)
         shown = self._held[: len(self._held) - keep]
         self._held = self._held[len(self._held) - keep :]
         return shown
@@ -63,12 +65,6 @@ class StopStrings:
         """The text that was held back, at the end."""
         shown, self._held = self._held, ""
         return shown
-
-    def _beginning(self) -> int:
-        """Length of the longest end of the text that may be the beginning of a stop string."""
-        longest = min(len(self._held), max(map(len, self._stops), default=1) - 1)
-        ends = range(longest, 0, -1)
-        return next((n for n in ends if any(stop.startswith(self._held[-n:]) for stop in self._stops)), 0)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -100,19 +100,15 @@ def _passes(
     yield from draft.read_prompts()
     yield from target.read_prompts()
     while target.rows and not control.stopped:
-        _begin_drafts(target, draft, settings.draft_tokens)
+        for row, writing in zip(target.rows, draft.rows, strict=True):
+            row.drafts = []
+            # None that could not be accepted with a token after it.
+            writing.limit = row.written + min(settings.draft_tokens, row.room - 1)
+        draft.upload()
         while any(row.room for row in draft.rows) and not control.stopped:
             yield _draft(draft, target)
         if not control.stopped:
             yield _verify(target, draft)
-
-
-def _begin_drafts(target: LockstepBatch, draft: LockstepBatch, most: int) -> None:
-    """Let each row have up to `most` drafts, but none that could not be accepted with a token after it."""
-    for row, drafting in zip(target.rows, draft.rows, strict=True):
-        row.drafts = []
-        drafting.limit = row.written + min(most, row.room - 1)
-    draft.upload()
 
 
 def _draft(draft: LockstepBatch, target: LockstepBatch) -> ForwardPass:
