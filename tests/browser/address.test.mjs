@@ -107,7 +107,7 @@ test("a view of Trade-offs and its address say the same", () => {
 });
 
 test("what another tab asks of Compare is an address", async () => {
-  const { asked } = open("?seed=3&task=logic&tau=0.8&b.preset=AR&a.block_size=4&prompt=x");
+  const { address, asked } = open("?seed=3&task=logic&tau=0.8&b.preset=AR&a.block_size=4&prompt=x");
   asks["lens:use"]({ detail: { choice: { checkpoint: "m", draft: null, follows: false, threshold: 0.7, extra_proposal: true } } });
   await new Promise(setImmediate);
   const lane = { "b.checkpoint": "m", "b.extra_proposal": "true", "b.mode": "own", "b.threshold": "0.7" };
@@ -116,4 +116,7 @@ test("what another tab asks of Compare is an address", async () => {
   asks["lens:problem"]({ detail: { task: "table_lookup", seed: 5 } });
   await new Promise(setImmediate);
   assert.deepEqual(asked.at(-1), { ...left, ...lane, task: "table_lookup", seed: "5" });
+  address.settings.open({ models: "tiny" });
+  await new Promise(setImmediate);
+  assert.deepEqual(asked.at(-1), { models: "tiny" });
 });

@@ -180,10 +180,11 @@ class SettingsInAddress {
     document.addEventListener("lens:problem", ({ detail }) => this.open(detail));
   }
 
-  // What is asked for, as an address says it: {task, seed}, or settings of the second lane in place of its own.
+  // What is asked for, as an address says it: {task, seed}, settings of the second lane in place of its own, or {models},
+  // which leaves the number of lanes alone.
   open(asked) {
     const gone = [...(asked.task ? ["task", "seed", "prompt", "models", "start"] : []), ...("b.mode" in asked ? [SECOND] : [])];
-    const left = ([name]) => !gone.some((each) => name.startsWith(each));
+    const left = ([name]) => (asked.models ? name === "lanes" : !gone.some((each) => name.startsWith(each)));
     const before = Object.entries(this.address.views[FIRST_TAB] ?? {}).filter(left);
     this.place.say({ ...Object.fromEntries(before), ...asked });
     this.address.write();

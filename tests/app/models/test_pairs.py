@@ -79,7 +79,7 @@ async def _built() -> compare.Tab:
 
 def test_length_limit_and_pace_suit_the_model(built: compare.Tab) -> None:
     assert (built.limit.value, built.pace.value) == (256, PACES["Readable"])
-    assert [lane.preset.value for lane in built.row.lanes] == list(PRESETS)
+    assert [lane.named["preset"].value for lane in built.row.lanes] == list(PRESETS)
 
 
 def test_an_unknown_pair_is_the_first(built: compare.Tab) -> None:
