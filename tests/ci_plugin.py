@@ -5,8 +5,6 @@ file with a few such tests comes last, and all processes but its own have nothin
 functions run in one process (`COMPILING`): on a new clone each process would compile them anew.
 """
 
-from __future__ import annotations
-
 import gc
 import os
 from collections import Counter

@@ -5,8 +5,6 @@
 runs the script of that path, under this folder, with the decoder in the table.
 """
 
-from __future__ import annotations
-
 import re
 import runpy
 import sys

@@ -3,8 +3,6 @@
 Copies of this process would wait for threads of torch that are not copied.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable

@@ -6,8 +6,6 @@
 A unit is a package, or a few loose modules drawn as one. A module imports from its own unit and from the layers below.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 import sys

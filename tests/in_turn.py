@@ -1,7 +1,5 @@
 """Exact decoding in given layouts by turns, whatever a policy thinks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any

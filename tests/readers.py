@@ -1,7 +1,5 @@
 """Readers for the scripted models: what they say of a text, wrong now and then or at random, so that passes differ."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import dataclass
 from functools import cache

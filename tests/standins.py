@@ -5,8 +5,6 @@
 writes those of the tests that run without a browser, as JSON.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Mapping, Sequence

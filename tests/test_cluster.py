@@ -1,7 +1,5 @@
 """A Ray cluster of two nodes: an endpoint that grows, is updated and loses replicas, and a sweep that loses a node."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket

@@ -1,7 +1,5 @@
 """The Dockerfile and the header of a Space, as far as they can be checked without building an image."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from pathlib import Path

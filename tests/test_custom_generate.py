@@ -1,7 +1,5 @@
 """`model.generate(custom_generate=…)` through `transformers` itself, on the tiny checkpoint."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -3,13 +3,10 @@
 The page in a browser is in tests/app/test_extending.py.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
 
 import pytest
 import torch
@@ -22,6 +19,7 @@ from analysis.runs.baseline import writes_one_token
 from analysis.sweeps.jobs import turns_of
 from analysis.sweeps.plan import Group, SweepPlan
 from mars import decoding
+from mars.checkpoint import Checkpoint
 from mars.config import DEFAULTS, DecodingSettings
 from mars.decoders import TABLE
 from mars.decoding.service import Service
@@ -29,9 +27,6 @@ from mars.generate import main
 from mars.metrics import output_ids
 from tests import extending
 from tests.scripted import ScriptedModel
-
-if TYPE_CHECKING:
-    from mars.checkpoint import Checkpoint
 
 ROOT = Path(__file__).parents[1]
 

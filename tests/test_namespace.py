@@ -1,7 +1,5 @@
 """The page asks no address for anybody, shown in a network namespace; skipped where the kernel gives none."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

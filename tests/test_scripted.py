@@ -1,7 +1,5 @@
 """The test double itself: what it proposes, and what it refuses."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """`.ci/setup`: base models that cannot be installed are said in one sentence and stop nothing."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from pathlib import Path

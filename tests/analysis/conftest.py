@@ -1,7 +1,5 @@
 """Fabricated runs: stores in memory with the fields and columns of docs/runs.md, and numbers made up."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import asdict
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """The tables that are kept with a store: the same as measured, and only of the very runs they were made of."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The drawing library that browsers get: the version that figures are written for, with all that they draw."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

@@ -1,12 +1,8 @@
 """What tests do to a page in a browser: choose a pace, run, wait for the end, and read its address."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
 
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
+from playwright.sync_api import Page
 
 
 def set_pace(tab: Page, name: str) -> None:

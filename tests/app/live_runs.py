@@ -1,7 +1,5 @@
 """Looks at what runs and boards write while they are live, and waits for them."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 

@@ -4,8 +4,6 @@ Imports are most of the time in which a page starts. So one process makes them o
 has no threads, and is the fork server of Python's `multiprocessing`.
 """
 
-from __future__ import annotations
-
 import atexit
 import multiprocessing
 import os

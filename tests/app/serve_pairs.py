@@ -5,8 +5,6 @@
 serves on a free port; its first line is the address. The first pair is loaded once FOLDER/ready exists.
 """
 
-from __future__ import annotations
-
 import sys
 import time
 from pathlib import Path

@@ -1,22 +1,18 @@
 """Addresses in a real Chromium: each view has one, and it restores the view."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 import pytest
+from playwright.sync_api import Page
 
 from app.compare import problems
 from tests.app.driving import run, said, selected, wait_said
 from tests.app.test_axe import MODES, change, complaints
 
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
-
-Visit = Callable[..., "Page"]
+Visit = Callable[..., Page]
 pytestmark = pytest.mark.browser
 
 WITHOUT = "Object.defineProperty(navigator, 'clipboard', { value: undefined, configurable: true })"

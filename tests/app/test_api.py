@@ -1,7 +1,5 @@
 """The public endpoints, called by gradio_client; and the example of docs/api.md."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

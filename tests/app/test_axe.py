@@ -1,20 +1,16 @@
 """axe-core, the checker of accessibility, over every tab in every mode: nothing serious or critical."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page
 
 from tests.app.driving import run
 
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
-
-Visit = Callable[..., "Page"]
-OpenTab = Callable[["Page", str], None]
+Visit = Callable[..., Page]
+OpenTab = Callable[[Page, str], None]
 pytestmark = pytest.mark.browser
 
 # All rules once; what a mode changes is colours (the usual dark's are in test_colours.py). For a projector they are

@@ -1,19 +1,15 @@
 """The score board in a real Chromium: what it counts is what it shows, and a problem opens below the grid."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from playwright.sync_api import Page
 
 from app.compare import problems
 from tests.app.driving import choose
 
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
-
-Visit = Callable[..., "Page"]
+Visit = Callable[..., Page]
 pytestmark = pytest.mark.browser
 
 LANES = """() => [...document.querySelectorAll('.board-row')].map((row, place) => ({

@@ -1,19 +1,15 @@
 """Another start of the answer, from which all lanes go on, and the sweep of τ, in a real Chromium."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from playwright.sync_api import Page
 
 from tests.app.driving import choose, finish, run
 
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
-
-Visit = Callable[..., "Page"]
+Visit = Callable[..., Page]
 pytestmark = pytest.mark.browser
 LANES = "abc"
 

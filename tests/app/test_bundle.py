@@ -1,7 +1,5 @@
 """The page's modules and style sheets, as one script and one sheet: everything once, in order, and as it is alone."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -4,8 +4,6 @@ Colours are simulated as Machado, Oliveira and Fernandes (2009) do for the whole
 lightness, from 0 to 100; a difference of 2.3 is just seen. On a grey print L* is all that is left.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 

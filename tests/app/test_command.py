@@ -1,20 +1,15 @@
-from __future__ import annotations
-
 import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from playwright.sync_api import Page
 
 from mars.checkpoint.sources import unavailable
 from tests.app.driving import run
 from tests.app.page_process import Forked, fork
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
 
 ROOT = Path(__file__).parents[2]
 

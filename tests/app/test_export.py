@@ -1,7 +1,5 @@
 """The exported page, on a plain file server below a path: everything works there, and nothing else is asked for."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess
@@ -12,22 +10,20 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from playwright.sync_api import Page
 
 from app.export import command, records, space
 from app.runs.run import to_json
 from tests.app.test_axe import MODES, change, complaints
 from tests.app.tradeoffs import fabricated
 
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
-
 browser = pytest.mark.browser
 TABS = ["compare", "step", "tradeoffs", "learn", "about"]
-OpenTab = Callable[["Page", str], None]
-Visit = Callable[..., "Page"]
+OpenTab = Callable[[Page, str], None]
+Visit = Callable[..., Page]
 HOSTILE = "</script><script>document.title='gone'</script><img src=x onerror=\"document.title='gone'\">{title}"
 SHORT = "4-function"
 """The shortest of the recorded runs."""

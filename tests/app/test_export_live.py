@@ -1,7 +1,5 @@
 """Live in the browser: the exported page with the tiny pair, in Chromium, and what it says where that fails."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
@@ -10,12 +8,13 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 pytest.importorskip("onnx")
 
+from playwright.sync_api import Page
 from pydantic import TypeAdapter
 
 from app.compare import problems, stream
@@ -27,9 +26,6 @@ from mars.config import DecodingSettings
 from mars.control import Control
 from mars.decoding import DECODERS
 from tests.app.test_axe import MODES, complaints
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.usefixtures("one_thread")]
 CHECKPOINTS = Path(__file__).parents[2] / "assets/checkpoints"

@@ -1,15 +1,14 @@
 """The decoder of docs/extending.md in the app: choices, reasons, API, and the page in a browser."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gradio as gr
 import pytest
+from playwright.sync_api import Page
 
 from app import api
 from app.compare.generation import GenerateRequest, generate
@@ -17,9 +16,6 @@ from app.compare.lane_choice import LaneChoice
 from app.compare.lane_request import requested
 from app.models.pairs import given
 from app.tabs.lanes import LaneControls
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
 
 TESTS = Path(__file__).parents[1]
 

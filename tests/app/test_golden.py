@@ -1,7 +1,5 @@
 """What was written before there was one schema still opens, and means the same (tests/golden/README.md)."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import math

@@ -3,8 +3,6 @@
 Every event of the page is called, the private ones too, since whoever reads the page knows their numbers.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import re

@@ -1,18 +1,14 @@
 """The lanes of Compare in a real Chromium: how many there are, what each writes with, and what it says of itself."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from playwright.sync_api import Page
 
 from tests.app.driving import choose, run
 
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
-
-Visit = Callable[..., "Page"]
+Visit = Callable[..., Page]
 pytestmark = pytest.mark.browser
 
 PRESETS = ["AR", "MARS", "MARS exact"]

@@ -1,7 +1,5 @@
 """The engine of the exported page against the decoders in Python and mars/reference.py, in Node."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from collections.abc import Callable, Iterator, Sequence

@@ -1,19 +1,15 @@
 """Light, dark, projector, and no motion, in a real Chromium."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from playwright.sync_api import Page
 
 from tests.app.driving import begin, finish, set_pace
 
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
-
-Visit = Callable[..., "Page"]
-OpenTab = Callable[["Page", str], None]
+Visit = Callable[..., Page]
+OpenTab = Callable[[Page, str], None]
 pytestmark = pytest.mark.browser
 
 SIZES = """() => [...document.querySelectorAll('.gradio-container *')].flatMap(node => {

@@ -1,20 +1,16 @@
 """The page in a real Chromium. `visit` also fails a test whose page logs an error or asks another host."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from playwright.sync_api import Page
 
 from mars.metrics import COUNTED, Tally
 from tests.app.driving import begin, choose, finish, run, set_pace
 
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
-
-Visit = Callable[..., "Page"]
+Visit = Callable[..., Page]
 pytestmark = pytest.mark.browser
 LANES = "abc"  # as many as fit beside each other at the width of most of these visits
 

@@ -1,21 +1,17 @@
 """A run that comes into the page as events of one answer, which breaks off."""
 
-from __future__ import annotations
-
 import re
 import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from playwright.sync_api import Page
 
 from tests.app.driving import begin, finish
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
 
 pytestmark = pytest.mark.browser
 

@@ -1,20 +1,16 @@
 """The choice of models in a real Chromium: what it sets and shows, what the address keeps, and lanes that wait."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from playwright.sync_api import Page
 
 from app.compare import problems
 from tests.app.driving import run, said, wait_said
 
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
-
-Visit = Callable[..., "Page"]
+Visit = Callable[..., Page]
 pytestmark = pytest.mark.browser
 SKY = problems.QUESTIONS[0][1]
 

@@ -1,19 +1,15 @@
 """Sharing a run as a page that is one file: from Compare, and from Step through at the pass in view."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from playwright.sync_api import Download, Page
 
 from tests.app.driving import run
 
-if TYPE_CHECKING:
-    from playwright.sync_api import Download, Page
-
-Visit = Callable[..., "Page"]
+Visit = Callable[..., Page]
 pytestmark = pytest.mark.browser
 
 

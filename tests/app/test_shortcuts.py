@@ -1,18 +1,14 @@
 """Keys in a real Chromium: each does what its line in the dialog says, and none acts while somebody types."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from playwright.sync_api import Page
 
 from tests.app.driving import selected
 
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
-
-Visit = Callable[..., "Page"]
+Visit = Callable[..., Page]
 pytestmark = pytest.mark.browser
 
 FOCUS = """() => {

@@ -1,22 +1,18 @@
 """The Step through tab in a real Chromium; runs are compared with what the server kept of them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from playwright.sync_api import Page
 
 from app.runs.run import read
 from app.runs.stored import REPLAYS
 from tests.app.driving import run
 
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
-
-Visit = Callable[..., "Page"]
+Visit = Callable[..., Page]
 pytestmark = pytest.mark.browser
 
 COLUMNS = """() => [...document.querySelectorAll('.step-column')].map(column => ({

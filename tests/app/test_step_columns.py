@@ -3,8 +3,6 @@
 What a record says of its pass is compared with the engine in tests/mars/decoding/test_trace.py.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, get_args
 

@@ -1,19 +1,15 @@
 """The Trade-offs tab in a real Chromium, over a small store of fabricated runs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from playwright.sync_api import Page
 
 from analysis.runs import read_runs
 
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
-
-Visit = Callable[..., "Page"]
+Visit = Callable[..., Page]
 pytestmark = pytest.mark.browser
 
 # Where a mark is on screen: a click there is one on the figure, not on an element of ours.

@@ -1,21 +1,17 @@
 """The Space of `python -m app export --space zerogpu`, with a stand-in for the package that ZeroGPU has."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from playwright.sync_api import Page
 
 from app.export import command
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
 
 HERE = Path(__file__).parent / "zerogpu"
 

@@ -1,7 +1,5 @@
 """The logic of the page's modules, which needs no browser: `node --test` runs each file of tests beside this one."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

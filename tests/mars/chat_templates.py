@@ -1,7 +1,5 @@
 """What the chat templates of thirty model families do, written from memory in a few lines each."""
 
-from __future__ import annotations
-
 _CHATML = "'<|im_start|>' + m['role'] + '\\n' + m['content'] + '<|im_end|>\\n'"
 _CHATML_OPEN = "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
 _SYSTEM_APART = (

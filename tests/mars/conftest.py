@@ -1,7 +1,5 @@
 """A GGUF file of the tiny kind, written by the gguf package, and a cache directory of the test's own."""
 
-from __future__ import annotations
-
 import copy
 import json
 from collections.abc import Callable

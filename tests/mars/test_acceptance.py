@@ -1,7 +1,5 @@
 """Scores and accepted prefixes against their definitions; tests/mars/test_reference.py compares whole texts."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

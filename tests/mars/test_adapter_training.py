@@ -1,7 +1,5 @@
 """Training an adapter: anchors, the loss and its slow twin, the masks' pass and its slow twin, whole runs."""
 
-from __future__ import annotations
-
 import copy
 import json
 import os

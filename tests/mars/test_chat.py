@@ -1,7 +1,5 @@
 """A prompt is what the chat template gives, a user's text is no control token, an answer's end is the template's."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Conversations of files: lines, turns, the end that is taught, and what is cut or left out."""
 
-from __future__ import annotations
-
 import copy
 import json
 from itertools import product

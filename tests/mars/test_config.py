@@ -1,7 +1,5 @@
 """Decoding settings: what is refused, and with which words; and the options that make them."""
 
-from __future__ import annotations
-
 import argparse
 
 import pytest

@@ -1,7 +1,5 @@
 """The table of the decoders: complete, without torch, and true of what the decoders do."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Conversations that a model writes itself: complete lines, nothing twice, resumable."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

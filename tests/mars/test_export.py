@@ -1,7 +1,5 @@
 """`python -m mars.export`: the graph in ONNX Runtime against the model in transformers, and its files."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Callable, Collection

@@ -1,7 +1,5 @@
 """Objects of a program's start are left out of garbage collection."""
 
-from __future__ import annotations
-
 import gc
 
 from mars.garbage import gc_frozen

@@ -1,7 +1,5 @@
 """The generate command, run as its user does."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

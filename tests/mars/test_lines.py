@@ -1,7 +1,5 @@
 """Files of lines: where a line ends, byte-order marks, and what is refused."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

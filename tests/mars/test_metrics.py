@@ -1,7 +1,5 @@
 """Folds over records, on numbers small enough to check by hand."""
 
-from __future__ import annotations
-
 from mars.metrics import Tally, output_ids
 from mars.records import FinishReason, ForwardPass, Phase, Proposal, RowPass
 

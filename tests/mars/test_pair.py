@@ -1,7 +1,5 @@
 """The recipe of the pair: its data, both stages, and going on after an interruption."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Where a result came from: the machine, in words."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 On the shipped tiny checkpoint, and on random answers, which accept and refuse in every pattern.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Draws against the exact distribution, and noise against a twin in plain Python."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

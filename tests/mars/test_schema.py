@@ -1,7 +1,5 @@
 """Data from outside: what is read, and the one sentence for what is not."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 

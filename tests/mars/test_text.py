@@ -1,7 +1,5 @@
 """Text in pieces: whole characters only, and nothing that drives a terminal."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """The order of the examples and the optimizers of training."""
 
-from __future__ import annotations
-
 from random import Random
 
 import pytest

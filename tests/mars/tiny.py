@@ -1,7 +1,5 @@
 """The sizes of models with random weights, as small as tests want them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 

@@ -1,7 +1,5 @@
 """Passes that are made as in the capture of a CUDA graph, without a GPU."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

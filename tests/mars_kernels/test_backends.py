@@ -1,7 +1,5 @@
 """Every backend against torch's, and that one against the modules: one model, the same windows for all."""
 
-from __future__ import annotations
-
 import copy
 from dataclasses import replace
 from typing import Any

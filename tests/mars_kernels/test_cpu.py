@@ -1,7 +1,5 @@
 """Compiled passes on a CPU, by each of the kernels that it can run: against PyTorch, alone and beside other rows."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Passes of static shapes against plain ones. Capture itself needs a GPU; the rest does not."""
 
-from __future__ import annotations
-
 import copy
 import gc
 import random

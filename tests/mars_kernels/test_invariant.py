@@ -1,7 +1,5 @@
 """Invariant passes: the logits of a token have the same bits however wide, high or long the pass is that reads it."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 from functools import partial

@@ -1,7 +1,5 @@
 """Where compiled functions are kept: apart for each version of the sources, in a place that can be written."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

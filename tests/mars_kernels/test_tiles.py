@@ -3,8 +3,6 @@
 And no harm to the tiles of oneDNN.
 """
 
-from __future__ import annotations
-
 import pytest
 import torch
 from transformers import LlamaConfig

@@ -1,7 +1,5 @@
 """Whole passes against the same in single steps, and what a CUDA graph asks of them. Capture itself needs a GPU."""
 
-from __future__ import annotations
-
 import copy
 import random
 from collections.abc import Iterator

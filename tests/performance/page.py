@@ -3,8 +3,6 @@
 Run it alone on an idle machine: browser, app and models share its cores.
 """
 
-from __future__ import annotations
-
 import argparse
 import statistics
 import sys

@@ -1,7 +1,5 @@
 """A server of this project in a process of its own, for the commands that try it out as a client would."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

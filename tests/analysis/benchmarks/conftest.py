@@ -1,7 +1,5 @@
 """Questions in Spec-Bench's form that fit the tiny checkpoint."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

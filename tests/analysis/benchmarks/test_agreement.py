@@ -1,7 +1,5 @@
 """Agreement with one-token mode, and the command on a tiny checkpoint."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The measured part of a card, on runs made up."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any

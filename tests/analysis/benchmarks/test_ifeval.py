@@ -1,7 +1,5 @@
 """IFEval: the shipped file, checks that say the same each time, figures, a run that goes on, the command."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Callable

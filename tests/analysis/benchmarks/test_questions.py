@@ -1,7 +1,5 @@
 """What is asked: problems of the families, and files of questions, of which some are none."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Spec-Bench: figures as the benchmark defines them, and the command."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

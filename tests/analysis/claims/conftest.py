@@ -1,7 +1,5 @@
 """The evidence for claims: models of each kind, their runs on enough problems, and their findings."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

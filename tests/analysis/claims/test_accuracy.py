@@ -1,7 +1,5 @@
 """Claims 1, 2, 3 and 8: verdicts on runs made for each."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """`python -m analysis claims`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

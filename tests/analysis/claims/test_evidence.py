@@ -1,7 +1,5 @@
 """Runs and models are chosen by their settings and training, never by their names; the paper is quoted from tables."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

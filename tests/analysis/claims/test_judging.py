@@ -1,7 +1,5 @@
 """The judge: verdicts of intervals, the worst of several, and numbers in words."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

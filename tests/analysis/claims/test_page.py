@@ -1,7 +1,5 @@
 """The verdicts as a page and as JSON, and the page in the repository."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Claims 5, 9 and 11: verdicts on runs made for each."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Claims 4, 6, 7, 10 and 12: verdicts on runs made for each."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

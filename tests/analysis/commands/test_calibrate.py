@@ -1,7 +1,5 @@
 """`python -m analysis calibrate`, on a copy of the shipped checkpoint."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`python -m analysis columns`: a file of times that the lesson about wide passes can draw."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

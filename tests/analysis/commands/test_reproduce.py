@@ -1,7 +1,5 @@
 """`python -m analysis reproduce`: one table of what figures and claims rest on, and runs made again from it."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import sys

@@ -1,7 +1,5 @@
 """Answers and their costs, as the rows of the run store have them; free places for the next prompts."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 import pytest

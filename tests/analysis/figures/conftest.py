@@ -1,7 +1,5 @@
 """A store with a bit of everything, its tables, and how to find a row of a table or the traces of a figure."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What runs are compared with: for speed, and for accuracy."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """What holds of every figure: marks with ids, either ground, a sentence where it is empty, and text that stays text."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from typing import Any

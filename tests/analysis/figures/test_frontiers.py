@@ -1,7 +1,5 @@
 """Accuracy against speed."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pandas as pd

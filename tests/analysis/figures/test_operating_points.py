@@ -1,7 +1,5 @@
 """The fastest settings that lose little."""
 
-from __future__ import annotations
-
 import pandas as pd
 import pytest
 

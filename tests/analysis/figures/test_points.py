@@ -1,7 +1,5 @@
 """The table: measures with their intervals."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pandas as pd

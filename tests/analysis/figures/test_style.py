@@ -1,7 +1,5 @@
 """Looks: shape as well as colour."""
 
-from __future__ import annotations
-
 from analysis.figures.style import BASELINE, Look
 
 

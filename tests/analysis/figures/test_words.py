@@ -1,7 +1,5 @@
 """What tells series apart, and what does not."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from analysis import figures

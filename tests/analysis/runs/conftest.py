@@ -1,7 +1,5 @@
 """A run as docs/runs.md describes it, stores on disk that have it, and ways to damage them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from copy import deepcopy

@@ -1,7 +1,5 @@
 """The fields of an entry, and its hash."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

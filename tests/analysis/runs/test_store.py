@@ -1,7 +1,5 @@
 """The run store: writing replaces or refuses, reading checks, and what is off is named and left out."""
 
-from __future__ import annotations
-
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
 from multiprocessing import get_context

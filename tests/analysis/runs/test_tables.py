@@ -1,7 +1,5 @@
 """The columns of rows, and what each may hold."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Holm's correction: trying many settings fools it no more than said."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

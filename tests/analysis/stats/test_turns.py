@@ -1,7 +1,5 @@
 """Speed-ups over turns: the machine is in the interval."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

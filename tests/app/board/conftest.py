@@ -1,18 +1,14 @@
 """Checkpoints that know the answers of some problems, so that a score board has something to count."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from mars.checkpoint import Checkpoint
+from mars_tasks import Problem
 from tests.scripted import ScriptedModel
-
-if TYPE_CHECKING:
-    from mars.checkpoint import Checkpoint
-    from mars_tasks import Problem
 
 NO_IDEA = "I do not know."
 

@@ -1,16 +1,12 @@
 """What a stranger sees first, in a real Chromium: the text, where it stands, and that nothing moves it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from playwright.sync_api import Page
 
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
-
-Visit = Callable[..., "Page"]
+Visit = Callable[..., Page]
 pytestmark = pytest.mark.browser
 
 SEEN = "[...document.querySelectorAll('.lens-lane')].filter(each => each.checkVisibility())"

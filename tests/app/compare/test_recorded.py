@@ -1,7 +1,5 @@
 """The lines of the recorded run are those that a live run would send, made from the run that comes with the app."""
 
-from __future__ import annotations
-
 import json
 
 from app.compare import recorded

@@ -1,12 +1,10 @@
 """A lane whose model is elsewhere: its records come from the endpoint, and the page says where that is."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
@@ -16,7 +14,7 @@ from app.compare.lane_choice import LaneChoice
 from app.compare.lane_request import requested, why_not
 from app.models.placement import Loader
 from app.scheduling import AdmissionQueue
-from mars.checkpoint import CheckpointError, load_checkpoint
+from mars.checkpoint import Checkpoint, CheckpointError, load_checkpoint
 from mars.config import DecodingSettings
 from mars.control import Control
 from mars.decoding import DECODERS
@@ -26,9 +24,6 @@ from mars.serve.async_service import AsyncService, Served
 from mars.serve.guard import Callers
 from mars.serve.metrics import Metrics
 from mars.serve.routes import build
-
-if TYPE_CHECKING:
-    from mars.checkpoint import Checkpoint
 
 CHECKPOINT = Path(__file__).parents[3] / "assets" / "checkpoints" / "mars-b8"
 ADDRESS = "http://engine.test:8000"

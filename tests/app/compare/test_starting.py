@@ -1,7 +1,5 @@
 """Runs on one checkpoint share their passes, and each gets what it gets alone."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """The pair that the page starts with, by the real code: a tiny GGUF file stands in for the package, with an adapter."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import shutil

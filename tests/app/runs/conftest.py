@@ -1,7 +1,5 @@
 """A finished run of the scripted checkpoints."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """A run as a page of its own has all of it but, where it is long, alternatives."""
 
-from __future__ import annotations
-
 import pytest
 
 from app.export import shell

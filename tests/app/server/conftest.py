@@ -1,7 +1,5 @@
 """A request to the gate, behind which an app would answer anything."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from typing import Any

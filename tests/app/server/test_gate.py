@@ -1,7 +1,5 @@
 """What the gate lets through, around an app that would answer anything."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import hashlib

@@ -1,25 +1,21 @@
 """Whoever goes away, in whatever manner, gives back the place: closed tabs, killed connections, calls hung up on."""
 
-from __future__ import annotations
-
 import json
 import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import urlopen
 
 import httpx
 import pytest
+from playwright.sync_api import Page
 
 from app.server.gate import MOST_UNREAD
 
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
-
-Visit = Callable[..., "Page"]
+Visit = Callable[..., Page]
 SLOW = 3.0
 PATIENCE_SECONDS = 30  # the app needs two at most; a busy machine more
 

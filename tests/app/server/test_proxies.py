@@ -1,7 +1,5 @@
 """The page behind a real nginx and a real Caddy, with the configurations of docs/proxies."""
 
-from __future__ import annotations
-
 import shutil
 import socket
 import subprocess
@@ -9,16 +7,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
+from playwright.sync_api import Browser
 
 from tests.app.server.test_leaving import flood
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser
 
 pytestmark = [
     pytest.mark.browser,

@@ -1,7 +1,5 @@
 """The served page over HTTP, and what a browser makes of its headers."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import signal
@@ -9,16 +7,14 @@ import subprocess
 import sys
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gradio as gr
 import httpx
 import pytest
+from playwright.sync_api import Browser, Page
 
 from app.server import serving
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
 
 pytestmark = pytest.mark.browser  # like the other tests that serve the page, seconds each
 

@@ -1,18 +1,14 @@
 """The stage of the Compare tab alone in a real Chromium, without a server, and what a run tells it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from playwright.sync_api import Browser, Page
 
 from app.browser import bundle
 from app.compare import stream
 from tests import standins
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
 
 Message = dict[str, Any]
 

@@ -1,19 +1,15 @@
 """A live run that the page follows: every line is drawn once, over connections that break off as well."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from playwright.sync_api import Page, Route
 
 from app.compare import stream
 from app.server.routes import event
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Page, Route
 
 pytestmark = pytest.mark.browser
 

@@ -1,20 +1,16 @@
 """What stands around the text of a lane: counters, cost, a reason; and the lanes beside each other."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from playwright.sync_api import Page
 
 from app.compare import stream
 
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
-
 pytestmark = pytest.mark.browser
 
-Mount = Callable[..., "Page"]
+Mount = Callable[..., Page]
 FAMILIES = {"a": "ar", "b": "masks", "c": "exact"}
 PLACES = """[...document.querySelectorAll('.lens-lane, .lens-token, .lens-board, .lens-lane-foot')].map(each => {
     const { top, left, height, width } = each.getBoundingClientRect();

@@ -1,18 +1,14 @@
 """What the Compare tab draws of passes: bands of tokens, and the card of each token."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
+from playwright.sync_api import Page
 
 pytestmark = pytest.mark.browser
 
-Mount = Callable[..., "Page"]
+Mount = Callable[..., Page]
 
 
 LOOK = "node => ['backgroundImage', 'backgroundSize'].map(name => getComputedStyle(node)[name])"

@@ -1,18 +1,14 @@
 """What people and models write stays text."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
+from playwright.sync_api import Page
 
 pytestmark = pytest.mark.browser
 
-Mount = Callable[..., "Page"]
+Mount = Callable[..., Page]
 
 
 def test_markup_stays_text_in_tokens_ghosts_and_cards(mount: Mount, play: Any) -> None:

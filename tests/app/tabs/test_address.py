@@ -1,7 +1,5 @@
 """What an address may say: values that the controls could have, and nothing else."""
 
-from __future__ import annotations
-
 import json
 import math
 

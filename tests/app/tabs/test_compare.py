@@ -1,7 +1,5 @@
 """The tab Compare without a browser: no change of a lane is lost."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """A store that these tests share, read and measured once."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

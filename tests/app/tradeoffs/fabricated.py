@@ -1,7 +1,5 @@
 """A small store of fabricated runs on disk, made with what the tests of `analysis` make theirs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from analysis.runs import write_run

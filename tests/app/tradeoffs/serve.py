@@ -5,8 +5,6 @@
 writes the store into FOLDER/runs and serves on a free port; its first line is the address.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The answer to an accuracy budget: one sentence, from runs that can be compared."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 from typing import Any

@@ -1,7 +1,5 @@
 """Which runs can be compared, and which of them a figure shows first."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

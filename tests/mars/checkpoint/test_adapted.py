@@ -1,7 +1,5 @@
 """Adapters as checkpoints: the base they belong to, weights that lanes share, and merging."""
 
-from __future__ import annotations
-
 import gc
 import json
 import weakref

@@ -1,7 +1,5 @@
 """Folders of adapters: what PEFT saves is read, and what is wrong is said in one sentence."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """--base and --allow-other-base of the commands, and sources where training and analysis read them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

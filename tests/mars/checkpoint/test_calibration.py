@@ -1,7 +1,5 @@
 """The score `calibrated` of a checkpoint whose record has a calibration, and of one that has none."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Loading: every kind of folder that is read, and a sentence for every kind that is not."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

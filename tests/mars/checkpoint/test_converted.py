@@ -1,7 +1,5 @@
 """The cache of converted files: converted once, checked by hash, made again where it is not whole."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

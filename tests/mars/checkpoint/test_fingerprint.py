@@ -1,7 +1,5 @@
 """The fingerprint of a base's weights: the values decide, not the files."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """GGUF files: the same model as the one that was written, and one sentence for each file that holds none."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from pathlib import Path

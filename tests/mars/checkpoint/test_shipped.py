@@ -1,7 +1,5 @@
 """The shipped checkpoints in fp32 on 24 held-out problems: fast paths against slow twins, token by token."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Sources: named bases are found in their package without importing it; the real one where it is installed."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from dataclasses import replace

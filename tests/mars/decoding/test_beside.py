@@ -1,7 +1,5 @@
 """Prompts that are read beside rows that write: small chunks, no waiting for the longest, shared beginnings."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Sequence
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Rows whose policy changes its mind all the time: their texts are those of autoregressive decoding."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from collections.abc import Sequence

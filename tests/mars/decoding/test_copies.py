@@ -1,7 +1,5 @@
 """Copies against a search through the whole text."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

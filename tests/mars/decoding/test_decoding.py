@@ -4,8 +4,6 @@ how decoding ends before its time, and what it refuses to begin with.
 Decoders join these tests by their entry in the table.
 """
 
-from __future__ import annotations
-
 import random
 from functools import cache
 

@@ -1,7 +1,5 @@
 """Decoders on a tiny random Qwen2 in fp32: fast paths against slow twins, token by token."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from transformers import PreTrainedModel

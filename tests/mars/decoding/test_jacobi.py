@@ -1,7 +1,5 @@
 """Jacobi decoding against the iteration in plain Python, and against the autoregressive text."""
 
-from __future__ import annotations
-
 import random
 
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """What rows spend by measured times and their own acceptance, and τ under load, on passes that are made up."""
 
-from __future__ import annotations
-
 import itertools
 import random
 import statistics

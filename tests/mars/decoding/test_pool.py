@@ -1,7 +1,5 @@
 """A running pool: rows of all methods join and leave, and each writes exactly what it writes alone."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 from functools import cache

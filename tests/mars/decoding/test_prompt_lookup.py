@@ -1,7 +1,5 @@
 """Prompt lookup against its rule in plain Python, and against the autoregressive text."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 

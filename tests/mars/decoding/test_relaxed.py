@@ -1,7 +1,5 @@
 """Relaxed verification: exact without a threshold, and with one no token is less probable than τ allows."""
 
-from __future__ import annotations
-
 import copy
 import math
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Exact decoding: what is forwarded, which proposals become drafts, what a miss costs, what the records say."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Streams that share passes: each gets what it gets alone, at its own pace, whoever comes, leaves or fails."""
 
-from __future__ import annotations
-
 import gc
 import logging
 import threading

@@ -1,7 +1,5 @@
 """What a record says of its pass, against what the engine was given and what came back."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache

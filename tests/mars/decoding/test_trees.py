@@ -1,7 +1,5 @@
 """Plans of trees: what is worth a column, by the definition, and what is learnt from the drafts."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import random

@@ -1,7 +1,5 @@
 """Attention by either kernel against itself written out head by head."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch.nn import functional

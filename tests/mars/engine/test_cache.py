@@ -2,8 +2,6 @@
 cache, and recomputed.
 """
 
-from __future__ import annotations
-
 import copy
 import random
 from collections.abc import Callable, Sequence

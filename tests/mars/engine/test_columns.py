@@ -1,7 +1,5 @@
 """Passes without the padding columns against the same with them, and against the modules."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The engine: its clock, and what it says about its model."""
 
-from __future__ import annotations
-
 import copy
 import sys
 from collections.abc import Sequence

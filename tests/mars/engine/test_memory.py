@@ -1,7 +1,5 @@
 """The memory of keys and values: what is cleared, and what takes no memory."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The lean network against the modules whose weights it shares."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

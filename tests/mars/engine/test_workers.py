@@ -1,7 +1,5 @@
 """One thread makes the passes of all threads on a CPU, and a thread that has computed can let its workers go."""
 
-from __future__ import annotations
-
 import os
 import sys
 import threading

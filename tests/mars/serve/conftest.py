@@ -3,8 +3,6 @@
 With the shipped checkpoint, and with the adapter of SmolLM2 where its base is installed.
 """
 
-from __future__ import annotations
-
 import socket
 import threading
 import time

@@ -1,7 +1,5 @@
 """Stop strings and the bytes of tokens, without a server."""
 
-from __future__ import annotations
-
 from functools import partial
 from itertools import pairwise
 from types import SimpleNamespace

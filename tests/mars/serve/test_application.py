@@ -1,7 +1,5 @@
 """What a cluster is asked for, without one: a stand-in for Ray keeps it."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Who leaves frees its row, who comes too many is told when to come again, and who runs at the end is served."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Real clients: the openai package, sync and async, streaming; curl; lm-eval; and texts that equal the engine's own."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import shutil

@@ -1,7 +1,5 @@
 """Each line of the list in docs/serving.md, sent to a server; the list there names what the code knows."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any, get_type_hints

@@ -3,8 +3,6 @@
 Wrong values of each parameter are in test_conformance.py.
 """
 
-from __future__ import annotations
-
 import json
 import socket
 import time

@@ -1,7 +1,5 @@
 """A browser's page of another origin asks the endpoint, as Open WebUI and the like do."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """A busy server: exact decoding changes no text, and `--thresholds` leave τ to those who ask for one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

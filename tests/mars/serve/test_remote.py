@@ -1,7 +1,5 @@
 """Lanes whose model is elsewhere: the same tokens and text as with the checkpoint here, and plain words where not."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import asdict, replace

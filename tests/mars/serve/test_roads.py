@@ -1,7 +1,5 @@
 """A prompt is what the model's chat template gives, whichever way it comes in; and so is its beginning-of-sequence."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

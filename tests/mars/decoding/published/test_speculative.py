@@ -1,7 +1,5 @@
 """Speculative decoding: drafts and who waits for them, the target's own text, thresholds, stops, refusals."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
