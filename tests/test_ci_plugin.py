@@ -1,7 +1,6 @@
 """Slow files run early; in CI a skipped test of the browser or of the evaluation harness is a failure."""
 
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -72,27 +71,3 @@ def test_module_that_skips_itself(tmp_path: Path, ci: str, code: int, skipped: i
     assert f"{skipped} skipped" in run.stdout
     for what in ("a browser test", "a test of the evaluation harness"):
         assert (f"{what} may not be skipped in CI: " in run.stdout) == (ci == "true")
-
-
-def test_files_with_slow_tests_are_not_the_last(tmp_path: Path) -> None:
-    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n    slow: takes long\n    browser: page\n")
-    tests = {"a": "x", "b": "zyx", "c": "s", "d": "zy", "e": "p"}
-    marks = {"c": "slow", "e": "browser"}
-    for name, each in tests.items():
-        mark = f"import pytest\n\n@pytest.mark.{marks[name]}\n" if name in marks else ""
-        (tmp_path / f"test_{name}.py").write_text(mark + "".join(f"def test_{one}(): pass\n" for one in each))
-    run = run_pytest(tmp_path, "", TESTS, "-v")
-    found = re.findall(r"test_(\w)\.py::test_(\w) PASSED", run.stdout)
-    assert found == [("c", "s"), ("e", "p"), *(("b", one) for one in "zyx"), *(("d", one) for one in "zy"), ("a", "x")]
-
-
-def test_files_that_compile_alike_share_a_process(tmp_path: Path) -> None:
-    for name in ("mars/engine/test_a.py", "app/test_page.py", "mars_kernels/test_b.py"):
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("import time\n\ndef test_one():\n    time.sleep(0.2)\n\ndef test_two():\n    pass\n")
-    shutil.copy(TESTS / "ci_plugin.py", tmp_path)
-    run = run_pytest(tmp_path, "", None, "-p", "xdist.plugin", "-n", "2", "--dist", "loadfile", "-v")
-    assert run.returncode == 0, run.stdout + run.stderr
-    workers = {name: worker for worker, name in re.findall(r"\[(gw\d)\].* PASSED ([\w/]+)\.py::test_two", run.stdout)}
-    assert workers["mars/engine/test_a"] == workers["mars_kernels/test_b"] != workers["app/test_page"]

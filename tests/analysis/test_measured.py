@@ -54,15 +54,6 @@ def test_a_store_with_broken_runs_is_unmeasured(folder: Path) -> None:
         write_measured(folder)
 
 
-def test_rows_are_read_when_they_are_asked_for(folder: Path) -> None:
-    whole, opened = read_runs(folder), open_runs(folder)
-    assert opened.entries == whole.entries
-    for entry in whole.entries:
-        pd.testing.assert_frame_equal(opened.rows(entry["id"]), whole.rows(entry["id"]))
-    with pytest.raises(ValueError, match="there is no run 'gone'"):
-        opened.rows("gone")
-
-
 def test_shipped_tables_are_of_the_shipped_runs() -> None:
     """If this fails: python -m analysis measured."""
     found = read_measured(SHIPPED)

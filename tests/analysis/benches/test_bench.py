@@ -1,12 +1,11 @@
 """The benchmark with specs whose times are given: who runs when, which figures follow, what is printed."""
 
-import json
 from collections.abc import Sequence
 
 import pytest
 
 from analysis.benches.bench import BenchCase, Result, bench, result_of
-from analysis.benches.report import lossless_sentence, to_dict, to_text
+from analysis.benches.report import lossless_sentence, to_text
 from analysis.decoding.timed import Timed
 from analysis.stats.intervals import Estimate
 from mars.decoding.base import Prompts
@@ -90,15 +89,6 @@ def test_figures_by_hand() -> None:
     assert twice.median == pytest.approx(6.0)
 
 
-def test_pairs_are_of_one_round() -> None:
-    """A machine that is ten times slower in one round for all changes no speed-up."""
-    rounds: dict[str, list[Timed]] = {
-        "autoregressive": [timed(4.0 * slow, [5, 2]) for slow in (1, 10, 1, 1, 10)],
-        "fast": [timed(2.0 * slow, [5, 2]) for slow in (1, 10, 1, 1, 10)],
-    }
-    assert results_of(rounds)["fast"].figures["speedup_over_autoregressive"] == Estimate(2.0, 2.0, 2.0)
-
-
 def test_without_records_or_baselines_some_figures_are_missing() -> None:
     figures = results_of({"generate": [timed(1.0, [2], records=False)] * 5})["generate"].figures
     missing = {name for name, estimate in figures.items() if estimate is None}
@@ -158,14 +148,3 @@ def test_markdown_has_the_same_cells() -> None:
     assert rows[1].startswith("| --- | ---: |")
     for cell in rows[4].strip("| ").split(" | "):
         assert cell in text
-
-
-def test_json_has_every_figure_with_its_interval() -> None:
-    found = json.loads(json.dumps(to_dict(measured()), allow_nan=False))
-    assert found["n"] == 6
-    assert found["lossless_identical"] is True
-    assert len(found["results"]) == 6
-    result = found["results"][2]
-    assert (result["contestant"], result["batch_size"], result["identical"]) == ("exact", 1, 6)
-    assert set(result["speedup_over_autoregressive"]) == {"median", "low", "high"}
-    assert result["rounds"] == [{"tokens": 18, "seconds": 1.0}] * 5

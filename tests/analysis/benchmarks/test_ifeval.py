@@ -15,7 +15,6 @@ from analysis.__main__ import main
 from analysis.benchmarks import ifeval as module
 from analysis.benchmarks.accuracy import figures
 from analysis.benchmarks.ifeval import PROMPTS, TASKS, Checkers, Prompt, instructions, load_checkers, read_prompts
-from analysis.commands.lanes import chunk_of
 from analysis.runs import read_runs
 
 ROOT = Path(__file__).parents[3]
@@ -146,11 +145,6 @@ def test_figures_are_paired_with_those_of_ar() -> None:
     assert better.points.low < better.points.value < better.points.high
     assert (better.tokens_per_forward.value, better.tokens_per_second.value) == (2, 20)
     assert figures("AR", rows, None).points is None
-
-
-@pytest.mark.parametrize(("prompts", "timed", "chunk"), [(541, False, 128), (541, True, 128), (128, True, 32)])
-def test_timed_runs_have_some_turns(prompts: int, timed: bool, chunk: int) -> None:
-    assert chunk_of(prompts, 16, timed=timed) == chunk
 
 
 @pytest.fixture

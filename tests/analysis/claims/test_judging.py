@@ -8,8 +8,6 @@ from analysis.claims import CLAIMS, ClaimVerdict, Finding, judge
 from analysis.claims.judging import (
     Comparison,
     faster,
-    number,
-    points,
     verdict_of,
     worst,
 )
@@ -47,9 +45,3 @@ def test_the_worst_comparison_decides() -> None:
     assert Finding(comparisons=[shown, held]).verdict is ClaimVerdict.HOLDS, "what is only shown is not judged"
     assert Finding(comparisons=[held], missing="more").verdict is ClaimVerdict.MISSING
     assert str(held) == "model b: gain 3"
-
-
-def test_numbers_read_well() -> None:
-    assert points(Interval(-0.31, -1.24, 0.61)) == "−0.3 [−1.2, +0.6]"
-    assert points(Interval(-0.01, -0.04, 0.02)) == "0.0 [0.0, 0.0]"
-    assert number(Interval(2.751, 2.7, 2.8)) == "2.75 [2.70, 2.80]"

@@ -83,14 +83,6 @@ def test_generate_writes_what_the_baseline_writes(tiny_folder: Path, capsys: pyt
     assert generate["rounds"][0]["tokens"] == baseline["rounds"][0]["tokens"]
 
 
-def test_rows_join_as_others_end(tiny_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    chosen = ["--decoders", "sliding_window@0.3/b2,block_cached/c4,jacobi/k2", "--batch-sizes", "4", "--json"]
-    assert main(words(tiny_folder, *chosen)) == 0
-    *_, last = capsys.readouterr().out.splitlines()
-    results = {result["contestant"]: result for result in json.loads(last)["results"]}
-    assert results["jacobi/k2"]["identical"] == results["generate"]["identical"] == 6
-
-
 @pytest.mark.parametrize(
     ("more", "sentence"),
     [

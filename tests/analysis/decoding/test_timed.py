@@ -8,10 +8,8 @@ import pytest
 import torch
 from transformers import PreTrainedModel
 
-from analysis.decoding.timed import Generate, Stopwatch, Timed, decode_timed, run
-from mars.config import DecodingSettings
+from analysis.decoding.timed import Generate, Stopwatch, Timed, decode_timed
 from mars.records import ForwardPass, Phase, Proposal, RowPass
-from tests.scripted import ScriptedModel
 
 
 @dataclass
@@ -133,11 +131,3 @@ def test_generate_has_no_records_but_steps(tiny_model: PreTrainedModel, monkeypa
     assert (timed.seconds, timed.first_token_seconds, timed.model_seconds) == (9.0, (3.0, 3.0), None)
     assert timed.pass_seconds == timed.token_seconds == (3.0, 3.0)
     assert timed.row_passes == 5
-
-
-def test_layout_auto_is_chosen_pass_by_pass() -> None:
-    settings = DecodingSettings(block_size=4, max_new_tokens=60)
-    records = run(ScriptedModel([[5, 6, 7, 8] * 15] * 3), "self_speculative", settings, [[3, 4]] * 3, places=2)
-    accepted = [row.accepted for record in records for row in record.rows]
-    assert sum(accepted) == 3 * 60
-    assert max(accepted) > 4, "more than the three drafts of masks: copies"

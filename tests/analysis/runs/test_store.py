@@ -14,8 +14,6 @@ from analysis.runs import columns, open_runs, read_runs, write_run
 from analysis.runs import files as run_files
 from mars.config import DecodingSettings
 
-ROOT = Path(__file__).parents[3]
-
 
 def test_what_was_written_is_read_sorted(entry: Any, put: Any, tmp_path: Path) -> None:
     put(tmp_path)

@@ -28,28 +28,6 @@ def test_an_ended_text_parts_from_a_longer(baseline: list[str], other: list[str]
     assert not differences.add("mars", ends=True)
 
 
-def test_one_lane_alone_has_nothing_to_differ_from() -> None:
-    differences = Differences("ar", [])
-    assert not differences.add("ar", ["a"])
-    assert not differences.add("ar", ends=True)
-
-
-def test_each_other_lane_is_compared_with_the_baseline() -> None:
-    differences = Differences("a", ["b", "c"])
-    assert differences.add("a", ["one ", "two"]) == []
-    assert differences.add("b", ["one ", "too"]) == [{"a": 1, "b": 1}]
-    assert differences.add("b", [" many"]) == []
-    assert differences.add("c", ["one two"]) == []
-    assert differences.add("a", ends=True) == []
-    assert differences.add("c", ends=True) == []
-    assert differences.same(["a", "b", "c"]) == ["c"]
-    assert differences.same(["b", "c"]) == []
-    several = Differences("a", ["b", "c"])
-    several.add("b", ["x"])
-    several.add("c", ["y"])
-    assert several.add("a", ["z"]) == [{"a": 0, "b": 0}, {"a": 0, "c": 0}]
-
-
 def test_agreement_counts_whole_tokens_of_both() -> None:
     differences = Differences("a", ["b"])
     differences.add("a", ["one ", "two ", "three"])

@@ -113,15 +113,6 @@ def test_two_minutes_without_a_page_end_a_run(written: EventStream, clock: Clock
     assert written.live.reason == ABANDONED
 
 
-def test_a_page_that_leaves_ends_its_run(clock: Clock) -> None:
-    streams = EventStreams(clock)
-    mine, other = streams.open("mine", "me", live()), streams.open("other", "you", live())
-    streams.leave("mine")
-    streams.leave("no run")
-    assert mine.live.stopped
-    assert not other.live.stopped
-
-
 def test_the_result_of_a_run_is_awaited(written: EventStream) -> None:
     run: Any = object()
     other = threading.Timer(0.05, written.close, [run])

@@ -57,22 +57,6 @@ def test_the_answer_is_what_the_decoder_writes(make_runner: MakeRunner, decoder:
     assert found["counts"]["tokens"] == len(output_ids(alone))
 
 
-def test_a_draft_makes_speculative_decoding(make_runner: MakeRunner) -> None:
-    found = answers(make_runner(), want(decoder="speculative", draft="ar"))[-1]
-    assert found["state"] == "done"
-    assert {record["phase"] for record in found["records"]} >= {"draft", "verify"}
-
-
-def test_settings_and_block_size_are_taken_over(make_runner: MakeRunner) -> None:
-    asked = want({"alternatives": 2, "extra_proposal": True}, block_size=3, threshold=None, max_new_tokens=16)
-    found = answers(make_runner(), asked)[-1]
-    proposals = [p for record in found["records"] for row in record["rows"] for p in row["proposals"]]
-    assert {len(proposal["alternatives"]) for proposal in proposals} == {2}
-    assert found["settings"]["block_size"] == 3
-    assert found["finish_reason"] == "length"
-    assert found["counts"]["tokens_per_forward"] == 1.0
-
-
 @pytest.mark.parametrize(
     ("settings", "changes", "sentence"),
     [

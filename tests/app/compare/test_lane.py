@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from app.compare.lane import Lane, baseline_of
+from app.compare.lane import Lane
 from mars.config import DecodingSettings
 from mars.control import Control
 from mars.decoding import DECODERS
@@ -37,11 +37,6 @@ def test_tokens_say_what_made_them(checkpoint: Any) -> None:
     kinds = {token[4] for message in exact for token in message["tokens"]}
     assert kinds == {"clean", "draft"}
     assert {message["phase"] for message in exact} == {"verify"}
-
-
-def test_a_guess_that_was_right_is_a_draft(checkpoint: Any) -> None:
-    found = passes(checkpoint, "jacobi")
-    assert {token[4] for message in found for token in message["tokens"]} == {"clean", "draft"}
 
 
 def test_every_token_has_its_alternatives_the_surest_first(checkpoint: Any) -> None:
@@ -80,22 +75,9 @@ def test_what_waits_as_a_draft_was_not_refused(checkpoint: Any, decoder: str, la
         assert set(message["reasons"][len(message["tokens"]) :]) <= {"kept"}
 
 
-def test_without_a_trace_there_are_no_reasons(checkpoint: Any) -> None:
-    settings = DecodingSettings(threshold=0.9, max_new_tokens=8)
-    lane = Lane("b", "MARS", "sliding_window", checkpoint, settings)
-    for record in DECODERS[lane.decoder](checkpoint.engine, [checkpoint.encode("How many sheep?")], settings):
-        assert lane.add(record)[0].get("reasons", []) == []
-
-
 @pytest.mark.parametrize("decoder", ["autoregressive", "sliding_window"])
 def test_a_pass_says_how_many_masks_it_spent(checkpoint: Any, decoder: str) -> None:
     found = passes(checkpoint, decoder)
     proposed = [len(message["tokens"]) + len(message["ghosts"]) for message in found]
     assert [message["masks"] for message in found] == [count - 1 for count in proposed]
     assert any(message["masks"] for message in found) == (decoder == "sliding_window")
-
-
-def test_the_first_ar_lane_is_the_baseline(checkpoint: Any) -> None:
-    lanes = [Lane(key, key, decoder, checkpoint) for key, decoder in (("a", "jacobi"), ("b", "autoregressive"))]
-    assert baseline_of(lanes).key == "b"
-    assert baseline_of(lanes[:1]).key == "a"

@@ -6,7 +6,6 @@ import pytest
 
 from app.compare.lane_choice import LaneChoice
 from app.compare.lane_request import why_not, why_one_token
-from mars import decoders
 
 MakeCheckpoint = Callable[..., Any]
 REPLY = "So 3 * 18 = 54."
@@ -30,17 +29,6 @@ def test_a_checkpoint_that_can_write_has_no_problem(ar: Any, mars: Any) -> None:
     for decoder in ("autoregressive", "sliding_window", "self_speculative", "jacobi", "block_cached"):
         assert why_not(LaneChoice(checkpoint="mars", decoder=decoder), mars) is None
     assert not mars.engine.calls
-
-
-@pytest.mark.parametrize("decoder", ["sliding_window", "self_speculative", "block_cached"])
-def test_masks_must_have_been_trained(ar: Any, decoder: str) -> None:
-    found = why_not(LaneChoice(checkpoint="ar", decoder=decoder), ar)
-    assert found is not None
-    assert found.startswith(f"ar was not trained to fill masks, so “{decoders.TABLE[decoder].title}” cannot use it.")
-
-
-def test_a_drafted_lane_needs_a_draft(mars: Any) -> None:
-    assert "needs a draft" in str(why_not(LaneChoice(checkpoint="mars", decoder="speculative"), mars))
 
 
 def test_the_decoders_reasons_are_told(mars: Any) -> None:

@@ -17,7 +17,6 @@ from tests.app import live_runs
 from tests.app.live_runs import PATIENCE_SECONDS, until
 
 AR, MARS = LaneChoice(checkpoint="ar", decoder="autoregressive"), LaneChoice(checkpoint="mars")
-EXACT = LaneChoice(checkpoint="mars", decoder="self_speculative")
 PAIR = [AR, MARS]
 MakeRunner = Callable[..., Runner]
 USED = {"ar": 1, "mars": 1}

@@ -13,16 +13,11 @@ from mars.config import DecodingSettings
 from mars.control import Control
 from mars.decoding import DECODERS
 from mars.metrics import output_ids
-from mars.records import ForwardPass
 
 SETTINGS = DecodingSettings(block_size=8, threshold=0.9, max_new_tokens=48)
 MakeCheckpoint = Callable[..., Any]
 Begin = Callable[..., Any]
 REPLY = "So 3 * 18 = 54, and that is the number of sheep in all.\n#### 54"
-
-
-def accepted(records: list[ForwardPass]) -> list[tuple[int, ...]]:
-    return [record.rows[0].accepted_ids for record in records]
 
 
 @pytest.mark.parametrize("decoder", sorted(set(DECODERS) - {"speculative"}))

@@ -3,7 +3,7 @@ import time
 
 import pytest
 
-from app.scheduling import AdmissionQueue, BusyError
+from app.scheduling import AdmissionQueue
 
 
 def test_places_are_given_in_order() -> None:
@@ -64,15 +64,3 @@ def test_two_devices_have_turns_of_their_own() -> None:
     queue = AdmissionQueue()
     with queue.lock("cuda:0"), queue.lock("cuda:1"):
         pass
-
-
-def test_a_full_line_turns_the_next_away() -> None:
-    queue = AdmissionQueue(places=1, line=2)
-    tickets = [queue.join() for _ in range(3)]
-    assert queue.counts() == {"active": 1, "waiting": 2, "places": 1}
-    with pytest.raises(
-        BusyError, match=r"^The app is busy and its queue is full \(2 waiting\)\. Try again in a moment\.$"
-    ):
-        queue.join()
-    tickets[1].leave()
-    assert queue.join().position == 2

@@ -7,24 +7,6 @@ def begin(sessions: Sessions, queue: AdmissionQueue, session: str) -> LiveRun:
     return run
 
 
-def test_a_slider_moves_its_own_session_only() -> None:
-    sessions, queue = Sessions(), AdmissionQueue()
-    mine, yours = begin(sessions, queue, "me"), begin(sessions, queue, "you")
-    sessions.set_threshold("me", 0.6)
-    sessions.set_threshold("nobody", 0.5)
-    assert (mine.slider.threshold, yours.slider.threshold) == (0.6, 0.95)
-
-
-def test_the_slider_acts_on_following_lanes() -> None:
-    sessions, queue = Sessions(), AdmissionQueue()
-    run = begin(sessions, queue, "me")
-    following, own = [run.control(None, follows=True), run.control(None, follows=True)], run.control(2.5, "entropy")
-    sessions.set_threshold("me", None)
-    assert [control.threshold for control in following] == [None, None]
-    assert own.threshold == 2.5
-    assert run.control(None, follows=True).threshold is None
-
-
 def test_stop_ends_all_lanes_and_frees_the_place() -> None:
     sessions, queue = Sessions(), AdmissionQueue(places=1)
     run, waiting = begin(sessions, queue, "me"), queue.join()
@@ -34,16 +16,6 @@ def test_stop_ends_all_lanes_and_frees_the_place() -> None:
     assert all(lane.stopped for lane in lanes)
     assert run.control(None, follows=True).stopped
     assert waiting.position == 0
-
-
-def test_a_second_run_stops_the_first() -> None:
-    sessions, queue = Sessions(), AdmissionQueue()
-    first = begin(sessions, queue, "me")
-    second = begin(sessions, queue, "me")
-    assert first.stopped
-    assert not second.stopped
-    sessions.end("me", first)
-    assert sessions.running("me")
 
 
 def test_a_flood_of_sessions_pushes_out_its_own() -> None:

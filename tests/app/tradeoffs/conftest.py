@@ -1,7 +1,6 @@
 """A store that these tests share, read and measured once."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -10,21 +9,9 @@ from tests.app.tradeoffs.fabricated import store
 
 
 @pytest.fixture(scope="session")
-def fabricate() -> Callable[[Path], Path]:
-    """`fabricate(folder)` writes the store there."""
-    return store
-
-
-@pytest.fixture(scope="session")
-def runs_folder(fabricate: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the store; leave it as it is."""
-    return fabricate(tmp_path_factory.mktemp("runs"))
-
-
-@pytest.fixture(scope="session")
-def run_cache(runs_folder: Path) -> RunCache:
-    """The run cache of that folder."""
-    return RunCache(runs_folder)
+def run_cache(tmp_path_factory: pytest.TempPathFactory) -> RunCache:
+    """The run cache of the store."""
+    return RunCache(store(tmp_path_factory.mktemp("runs")))
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,6 @@ from app.tradeoffs.answers import UNKNOWN, RequestHandler
 from app.tradeoffs.run_cache import RunCache
 from app.tradeoffs.view import FIGURES, View
 
-RunOf = Callable[..., str]
 VIEW: dict[str, Any] = {"figure": "frontier", "against": "tokens_per_forward"}
 
 
@@ -55,13 +54,6 @@ def test_a_view_is_json_without_own_template(handler: RequestHandler) -> None:
     assert "template" not in shown["figure"]["layout"]
     assert shown["figure"]["layout"]["uirevision"] == "frontier tokens_per_forward"
     assert "<" not in handler.answer({"ask": "view", "about": VIEW, "ticket": 1}), "nothing looks like a tag"
-
-
-def test_csv_and_card_and_samples(handler: RequestHandler, run_of: RunOf) -> None:
-    run = run_of("mars", threshold=0.7)
-    assert ask(handler, "csv", VIEW)["text"].startswith("id,")
-    assert ask(handler, "card", {"id": run})["model"] == "MARS, threshold at τ 0.7"
-    assert ask(handler, "samples", {"id": run, "right": True})["samples"]
 
 
 @pytest.mark.parametrize(

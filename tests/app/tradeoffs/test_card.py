@@ -3,7 +3,6 @@ from typing import Any
 
 import pytest
 
-from app.compare.lane_choice import LaneChoice
 from app.tradeoffs.card import card
 from app.tradeoffs.run_cache import RunCache
 
@@ -31,17 +30,6 @@ def test_a_card_says_what_was_measured_and_where(card_of: Callable[..., dict[str
     assert facts["Problems"] == "n = 400: logic, word problems"
     assert {"Hardware", "Number format", "Seed", "Date", "Commit", "Batch size"} <= set(facts)
     assert shown["command"] == "python -m analysis sweep …"
-
-
-def test_its_settings_are_a_lane_of_compare(card_of: Callable[..., dict[str, Any]], run_of: RunOf) -> None:
-    choice = LaneChoice(**card_of(run_of("mars", threshold=0.7))["choice"])
-    assert (choice.checkpoint, choice.decoder, choice.follows, choice.threshold) == (
-        "mars",
-        "sliding_window",
-        False,
-        0.7,
-    )
-    assert LaneChoice(**card_of(run_of("ar", "autoregressive"))["choice"]).threshold is None
 
 
 def test_a_checkpoint_that_the_app_lacks_is_named(card_of: Callable[..., dict[str, Any]], run_of: RunOf) -> None:

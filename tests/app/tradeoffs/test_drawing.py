@@ -1,14 +1,12 @@
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from analysis.figures import POOLED
 from app.tradeoffs import drawing, together
 from app.tradeoffs.run_cache import RunCache
 from app.tradeoffs.view import AXES, FIGURES, PER_FORWARD, PER_SECOND, View
-
-RunOf = Callable[..., str]
 
 
 def draw(run_cache: RunCache, figure: str = "frontier", against: str = PER_FORWARD, **asked: Any) -> dict[str, Any]:
@@ -42,15 +40,6 @@ def test_one_family_is_measured_on_its_own(run_cache: RunCache) -> None:
     assert {row["cells"][place] for row in shown["table"]["rows"]} == {"200"}
     assert shown["task"] == "logic"
     assert draw(run_cache, task="no such family")["task"] == "all families"
-
-
-def test_the_answer_is_starred_where_it_lies(run_cache: RunCache, run_of: RunOf) -> None:
-    shown = draw(run_cache, points=10.0)
-    star, best = shown["figure"]["data"][-1], shown["answer"]["run"]
-    (line,) = [trace for trace in shown["figure"]["data"] if best in (trace.get("customdata") or [])]
-    place = list(line["customdata"]).index(best)
-    assert (star["x"][0], star["y"][0]) == (line["x"][place], line["y"][place])
-    assert star["marker"]["symbol"] == "star"
 
 
 @pytest.mark.parametrize("against", AXES)
@@ -99,3 +88,11 @@ def test_five_sets_are_offered_at_first() -> None:
     shown = draw(cache, against=PER_SECOND, runs=named)["runs"]
     assert shown["value"] == named
     assert len(shown["options"]) == together.MOST_SETS + 1
+
+
+def test_the_runs_are_read_and_measured_once(run_cache: RunCache) -> None:
+    assert run_cache.store() is run_cache.store()
+    assert run_cache.table() is run_cache.table(POOLED)
+    one = run_cache.table("logic")
+    assert set(one["task"]) == {"logic"}
+    assert one is run_cache.table("logic")

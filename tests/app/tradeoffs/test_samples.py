@@ -1,7 +1,5 @@
 from collections.abc import Callable
 
-import pytest
-
 from app.tradeoffs.card import PAGE, entry_of, samples
 from app.tradeoffs.run_cache import RunCache
 from mars_tasks import sample
@@ -17,13 +15,6 @@ def test_families_take_turns_and_pages_follow_each_other(run_cache: RunCache, ru
     places = [(each["task"], each["number"]) for page in (first, second) for each in page["samples"]]
     assert places[:4] == [("logic", 0), ("word_problems", 0), ("logic", 1), ("word_problems", 1)]
     assert len(set(places)) == 2 * PAGE
-
-
-def test_only_wrong_ones(run_cache: RunCache, run_of: RunOf) -> None:
-    runs = run_cache.store().runs
-    found = samples(runs, entry_of(runs, run_of("mars", threshold=0.5)), right=False)
-    assert found["total"] == 160
-    assert {each["right"] for each in found["samples"]} == {False}
 
 
 def test_where_nobody_judged_nothing_is_right_or_wrong(run_cache: RunCache, run_of: RunOf) -> None:
@@ -42,9 +33,3 @@ def test_the_prompt_is_that_of_the_problem(run_cache: RunCache, run_of: RunOf) -
     assert shown["prompt"] == sample("logic", entry["seed"] * 1_000_000).prompt
     assert shown["text"] == "what mars wrote"
     assert shown["answer"]
-
-
-def test_what_is_not_there_is_refused(run_cache: RunCache, run_of: RunOf) -> None:
-    runs = run_cache.store().runs
-    with pytest.raises(ValueError, match="no such run"):
-        entry_of(runs, "gone")

@@ -109,17 +109,6 @@ def test_a_gguf_file_is_a_source(cache: Path, tiny_gguf: Path, tiny_llama: PreTr
     assert output_ids(DECODERS["autoregressive"](checkpoint.engine, [PROMPT], settings)) == reference[0, 4:].tolist()
 
 
-def test_progress_rises_to_the_end(tiny_gguf: Path, tmp_path: Path) -> None:
-    told: list[tuple[str, float]] = []
-    (tmp_path / "out").mkdir()
-    convert(tiny_gguf, tmp_path / "out", lambda sentence, share: told.append((sentence, share)))
-    shares = [share for _, share in told]
-    assert shares == sorted(shares)
-    assert shares[-1] == 1
-    assert len(shares) > 20
-    assert {sentence for sentence, _ in told} >= {"converting the weights of tiny-llama.gguf"}
-
-
 @pytest.mark.parametrize("size", [-5000, 300, 0, None], ids=["cut", "cut in the head", "empty", "a pointer of git-lfs"])
 def test_a_broken_file_is_one_sentence(
     cache: Path, tiny_gguf: Path, size: int | None, capfd: pytest.CaptureFixture[str]
