@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from analysis.__main__ import main
 from analysis.claims import CLAIMS, Claim, Evidence, Finding, judge, read_evidence, to_markdown
-from analysis.runs import RunStore, read_runs
+from analysis.runs import RunStore, read_runs, write_run
 from analysis.studies import STUDIES, behind_claim
 
 ROOT = Path(__file__).parents[3]
@@ -79,3 +80,24 @@ def test_runs_behind_a_verdict_are_of_its_studies(
             studies = behind_claim(claim.number)
             assert {run.plan for run in finding.runs} <= set(studies), claim.title
             assert all(any(STUDIES[name].made(line) for name in studies) for line in finding.commands), claim.title
+
+
+def test_command_writes_the_page(one_token: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for entry, rows in one_token(0.9):
+        write_run(tmp_path / "runs", entry, rows)
+    page = tmp_path / "new" / "claims.md"
+    arguments = ["claims", "--runs", str(tmp_path / "runs"), "--out", str(page)]
+    assert main(arguments) == 0
+    output = capsys.readouterr().out.splitlines()
+    assert output[0].split() == ["claim", "tiny", "models", "real", "model"]
+    assert output[1].split() == [*f"1. {CLAIMS[0].title}".split(), "holds", "not", "measured"]
+    assert output[-1] == f"3 runs, {page}"
+    first = page.read_text(encoding="utf-8")
+    assert "<summary>1. " in first
+    assert main(arguments) == 0
+    assert page.read_text(encoding="utf-8") == first, "the same runs give the same page"
+
+
+def test_command_without_a_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["claims", "--runs", str(tmp_path / "none"), "--out", str(tmp_path / "x.md")]) == 2
+    assert "there is no folder" in capsys.readouterr().err

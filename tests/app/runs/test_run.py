@@ -4,7 +4,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from app.runs.run import Run, read, to_json, token_ids
+import pytest
+
+from app.export import shell
+from app.runs.run import Run, read, thinner, to_json, token_ids
 from mars.metrics import output_ids
 from mars.records import to_json as record_to_json
 
@@ -52,3 +55,20 @@ def test_an_older_file_is_read_with_defaults(document: Any) -> None:
 def test_reading_needs_no_torch() -> None:
     code = "import sys, app.runs.run; sys.exit('torch' in sys.modules or 'transformers' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
+
+
+def test_a_thinner_run_lacks_alternatives_alone(finished_run: Run) -> None:
+    sizes = [len(to_json(run)) for run in thinner(finished_run)]
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[-1] < sizes[0]
+    for run in thinner(finished_run):
+        assert read(to_json(run)) == run
+        for lane, before in zip(run.lanes, finished_run.lanes, strict=True):
+            assert output_ids(lane.records) == output_ids(before.records)
+            assert lane.written == before.written
+
+
+def test_a_run_too_long_says_so(finished_run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shell, "LARGEST", 1_000)
+    with pytest.raises(ValueError, match=r"^This run is too long for one page: [\d,]+ of at most 1,000 bytes\.$"):
+        shell.single(finished_run)

@@ -165,3 +165,56 @@ def test_arrow_keys_walk_through_tokens_and_ghosts(mount: Mount, play: Any) -> N
     tab.focus("[data-lane=b] .lens-text")
     tab.keyboard.press("End")
     assert tab.inner_text(".lens-card-where") == "Pass 2 · position 2 of 4"
+
+
+def ghosts_shown(tab: Page) -> list[list[str]]:
+    """The rejected proposals of each pass of lane b that are in view."""
+    rows = tab.locator("[data-lane=b] .lens-pass + .lens-ghosts").all()
+    shown = [[ghost for ghost in row.locator(".lens-ghost").all() if ghost.is_visible()] for row in rows]
+    return [[ghost.get_attribute("data-piece") or "" for ghost in row] for row in shown]
+
+
+def details(tab: Page) -> None:
+    tab.get_by_role("switch", name="Details").click()
+
+
+def test_the_card_has_the_rejected_and_details_show_them(mount: Mount, play: Any) -> None:
+    tab = mount()
+    play.sample(tab)
+    assert ghosts_shown(tab) == [[], []]
+    assert tab.text_content("[data-lane=b] .lens-text") == "One twoOne two"
+    tab.locator("[data-lane=b] .lens-token").first.hover()
+    assert tab.inner_text(".lens-card-rejected") == "Not accepted: “ghost” 0.60, “·two” 0.30."
+    tab.locator("[data-lane=a] .lens-token").first.hover()
+    assert tab.locator(".lens-card-rejected").is_hidden()
+    details(tab)
+    assert ghosts_shown(tab) == [["ghost"], ["ghost"]], "where each pass ended"
+    tab.locator("[data-lane=b] .lens-token").first.click()
+    assert ghosts_shown(tab) == [["ghost", "·two"], ["ghost"]]
+    assert tab.locator(".lens-ghosts:not([aria-hidden=true])").count() == 0
+    tab.reload()
+    play.sample(tab)
+    assert ghosts_shown(tab) == [["ghost"], ["ghost"]], "the switch is remembered"
+    # tests/browser/compare.test.mjs has every reason.
+    reasons = "Refused: its score does not reach τ.", "Not accepted: a proposal to its left was refused."
+    for place, reason in enumerate(reasons):
+        tab.locator("[data-lane=b] .lens-pass").first.locator(".lens-token").first.click()  # shows all of its pass
+        tab.locator("[data-lane=b] .lens-ghost").nth(place).click()
+        assert tab.inner_text(".lens-card-where") == f"Pass 1 · position {place + 3} of 4 · not accepted"
+        assert tab.inner_text(".lens-card-reason") == reason
+        assert tab.locator(".lens-alternatives").is_hidden()
+    details(tab)
+    tab.reload()
+    assert not tab.get_by_role("switch").is_checked()
+
+
+def test_markup_stays_text_in_tokens_ghosts_and_cards(mount: Mount, play: Any) -> None:
+    tab = mount()
+    evil = "<img src=x onerror=\"document.title='gone'\"><b>bold</b>"
+    play.start(tab, play.lane("b", "masks", title=evil, texts={"inactive": evil}))
+    tokens, ghosts = [play.token(evil), play.token(evil, 0.9, "mask")], [play.token(evil, 0.5, "mask")]
+    play.feed(tab, play.passed("b", 1, tokens, ghosts, threshold=0.8))
+    tab.locator(".lens-text .lens-token").last.hover()
+    assert tab.text_content(".lens-text") == evil * 2
+    assert tab.locator(".lens-stage :is(img, b, script)").count() == 0
+    assert tab.title() == "stage"

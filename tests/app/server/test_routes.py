@@ -1,12 +1,16 @@
+from collections.abc import Callable
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from app.compare.event_stream import EventStream, EventStreams
+from app.compare.runner import Runner
 from app.scheduling import AdmissionQueue, LiveRun
 from app.server import routes
+from app.server.routes import health
 
 TEXT = '{"kind":"state"}\n{"text":"\ud800 é"}\n'
 RETRY = f"retry: {routes.RETRY_MILLISECONDS}\n\n"
@@ -67,3 +71,28 @@ def test_a_number_that_is_none_is_refused(client: TestClient, run: EventStream, 
 def test_a_page_says_that_it_leaves(client: TestClient, run: EventStream) -> None:
     assert client.post("/runs/run/leave").status_code == client.post("/runs/other/leave").status_code == 204
     assert run.live.stopped
+
+
+MakeRunner = Callable[..., Runner]
+
+
+def test_health_names_what_is_loaded_and_what_failed(make_runner: MakeRunner) -> None:
+    runner = make_runner(places=3)
+    runner.models.get("ar")
+    runner.models.wait("broken")
+    found = health(runner)
+    assert found["status"] == "ok"
+    assert found["models"] == {"loaded": ["ar"], "loading": [], "failed": ["broken"]}
+    assert found["runs"] == {"active": 0, "waiting": 0, "places": 3}
+
+
+def test_it_is_failing_when_nothing_could_be_loaded(make_runner: MakeRunner) -> None:
+    runner = make_runner()
+    runner.models.wait("broken")
+    assert health(runner)["status"] == "failing"
+
+
+def test_it_is_starting_while_the_first_checkpoint_loads(make_runner: MakeRunner, monkeypatch: Any) -> None:
+    runner = make_runner()
+    monkeypatch.setattr(runner.models, "state", lambda: {"loaded": [], "loading": ["ar"], "failed": []})
+    assert health(runner)["status"] == "starting"
