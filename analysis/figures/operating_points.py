@@ -13,8 +13,7 @@ from analysis.figures.points import LOSS, PER_FORWARD, SAME_TEXT
 from analysis.figures.style import BLUE, GUIDE, NEUTRAL, WIDTH, empty, finish
 from analysis.figures.words import folded, joined, threshold_words
 from analysis.stats.intervals import CONFIDENCE
-from analysis.stats.operating_points import holm
-from analysis.stats.pairs import PairedDifference
+from analysis.stats.pairs import PairedDifference, holm
 from mars import decoders
 
 NAME = "equal accuracy"

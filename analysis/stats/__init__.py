@@ -2,8 +2,7 @@
 
 `intervals`          a value with its interval; a share and Wilson's; the median of repeated timings
 `resampling`         accuracy and speed of one run, with a bootstrap interval over problems
-`pairs`, `turns`     two runs on the same problems, or turn by turn
+`pairs`, `turns`     two runs on the same problems, or turn by turn; the correction for many that are tried
 `frontiers`          the speed of many settings at a loss
-`operating_points`   the correction for many settings that are tried
 `calibration`        whether scores of mask proposals mean what they say
 """

@@ -75,6 +75,24 @@ class PairedDifference:
         return float(norm.sf(_score(self.gained, self.lost, self.n, -points / POINTS)))
 
 
+def holm(p_values: list[float], alpha: float) -> tuple[list[float], list[float]]:
+    """Holm's corrected p values, and the level at which each hypothesis was tested in the end.
+
+    Of many settings that are tried, the luckiest looks better than it is.
+    The smallest p is tested at alpha / k, the next at alpha / (k − 1), and so on until one is not rejected; the level
+    of that one holds for the rest. So p <= level exactly if the corrected p <= alpha: with that confidence no setting
+    that qualifies loses as much as was allowed. The fewer settings are tried, the more sensitive the test.
+    """
+    if len(p_values) < 2:  # nothing to correct
+        return p_values, [alpha] * len(p_values)
+    from statsmodels.stats.multitest import multipletests  # slow to import, and few commands need it
+
+    rejected, corrected, *_ = multipletests(p_values, alpha, method="holm")
+    levels = np.empty(len(p_values))
+    levels[np.argsort(p_values, kind="stable")] = alpha / (len(p_values) - np.arange(len(p_values)))
+    return corrected.tolist(), np.minimum(levels, alpha / max(1, int((~rejected).sum()))).tolist()
+
+
 def _limit(gained: int, lost: int, n: int, z: float) -> float:
     """The difference, in points, at which the score is `z`; the score falls as the difference rises."""
 

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from analysis.stats.operating_points import holm
-from analysis.stats.pairs import PairedDifference
+from analysis.stats.pairs import PairedDifference, holm
 
 
 @pytest.fixture(autouse=True)
