@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -12,7 +11,6 @@ from analysis.stats.pairs import paired
 from analysis.stats.resampling import check_divisible, sums
 
 _ROUNDING = 1e-12
-State = Literal["frontier", "dominated", "undecided"]
 
 
 def speed_at_loss(runs: Sequence[pd.DataFrame], baseline: pd.DataFrame, points: float) -> tuple[float, np.ndarray]:

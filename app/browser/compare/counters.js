@@ -57,7 +57,7 @@ function share({ accepted, offered } = { accepted: 0, offered: 1 }) {
   return accepted / offered;
 }
 
-export function inWords(positions) {
+function inWords(positions) {
   const said = positions.slice(0, MOST_BARS).map((position, place) => `${place + 1}: ${decimals(100 * share(position), 0)} % of ${position.offered}`);
   return said.join(", ") || "none yet";
 }
