@@ -52,7 +52,7 @@ _PUBLISHED_BLOCK = re.compile(r"blk(\d+)")
 class Checkpoint:
     """A loaded model. `record` is the training record, empty if the folder has none; `block_size` comes from it, or
     from the name of a published checkpoint (`…-blk8`). `dtype` is that of the weights, as torch names it.
-    `engine.mask_token_id` is None unless masks were trained,
+    `engine.mask_token_id` is None unless masks were trained.
     """
 
     name: str

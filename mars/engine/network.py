@@ -48,7 +48,7 @@ def supports(model: PreTrainedModel) -> bool:
 
 
 class Network:
-    """The model as few operations as its mathematics needs, on a backend (mars/engine/backends).
+    """The model as few operations as its mathematics needs, on a backend (mars/engine/backends.py).
 
     Query, key and value weights become one tensor, gate and up weights another; the parameters of `model` are from then
     on views of them, so that they are held once and the model still works. On a CPU hidden states, keys, values and
