@@ -5,7 +5,7 @@ what=${1:?tests, train or bench}; out=${2:?a folder}; mkdir -p "$out"
 base=${BASE:-smollm2-135m} device=${DEVICE:-cuda} adapter=${ADAPTER:-$out/adapter}
 export PYTHONPATH=.:tests PYTHONUNBUFFERED=1 HF_HUB_OFFLINE=1
 case $what in
-    tests) python -m pytest -q -m gpu -W default tests/mars ;;
+    tests) python -m pytest -q -m gpu -W default tests/mars tests/mars_kernels ;;
     train)
         sizes=(--rank 32 --masks 7 --block-size 4 --anchors 640 --batch-size 16 --minutes 17 --pause-after 8.5)
         [ -z "${TINY:-}" ] || sizes=(--rank 2 --masks 2 --block-size 2 --anchors 8 --batch-size 2 --minutes 0.2)
