@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 import logging
-import weakref
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,6 +39,7 @@ NEUTRAL_ONES = {"num_beams", "num_return_sequences", "repetition_penalty", "enco
 CHANGES_TEXT = ("repetition_penalty", "no_repeat_ngram_size", "min_new_tokens", "min_length", "bad_words_ids")
 DEFAULT_NEW_TOKENS = 20
 IGNORED = ("token_type_ids", "position_ids")
+_KNOWN = "_mars_known"  # the attribute of a model that has its `_Known`
 
 _log = logging.getLogger(__name__)
 
@@ -136,7 +136,17 @@ def _with_assistant(engine: Engine, decoder: str, assistant: PreTrainedModel | N
     return Pair(engine, find_engine(assistant, stops, None))
 
 
-_engines: weakref.WeakKeyDictionary[PreTrainedModel, tuple[object, ModelEngine]] = weakref.WeakKeyDictionary()
+class _Known:
+    """The engine of a model's last call, and what it depends on. The model holds it, so both go together.
+
+    A copy of the model, also on disk, has none.
+    """
+
+    def __init__(self, key: object = None, engine: ModelEngine | None = None) -> None:
+        self.key, self.engine = key, engine
+
+    def __reduce__(self) -> Any:
+        return _Known, ()
 
 
 def read_config(
@@ -244,14 +254,15 @@ def find_mask(model: PreTrainedModel, config: GenerationConfig, tokenizer: Any, 
 def find_engine(model: PreTrainedModel, stops: frozenset[int], mask_token_id: int | None) -> ModelEngine:
     """An engine on this model: the one of the last call, unless weights or tokens have changed since."""
     key = _key(model, stops, mask_token_id)
-    known = _engines.get(model)
-    if known is None or known[0] != key:
+    known: _Known = vars(model).get(_KNOWN) or _Known()
+    if known.engine is None or known.key != key:
         training = model.training
         scores = scores_of(read_record(Path(model.name_or_path)))
         engine = ModelEngine(model, stop_token_ids=stops, mask_token_id=mask_token_id, calibration=scores.pairs)
         model.train(training)
-        known = _engines[model] = _key(model, stops, mask_token_id), engine
-    return known[1]
+        vars(model)[_KNOWN] = _Known(_key(model, stops, mask_token_id), engine)
+        return engine
+    return known.engine
 
 
 def _key(model: PreTrainedModel, stops: frozenset[int], mask_token_id: int | None) -> object:

@@ -1,9 +1,12 @@
 """`model.generate(custom_generate=…)` through `transformers` itself, on the tiny checkpoint."""
 
+import copy
+import gc
 import re
 import shutil
 import subprocess
 import sys
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -183,6 +186,19 @@ def test_weights_that_change_are_seen(model: PreTrainedModel, tiny_folder: Path,
     changing.train()
     find_engine(changing, frozenset({3}), None)
     assert changing.training
+
+
+def test_a_model_goes_with_its_last_user(tiny_folder: Path, one: dict[str, torch.Tensor]) -> None:
+    """Its engine is no other user; a copy of it has an engine of its own."""
+    model = AutoModelForCausalLM.from_pretrained(tiny_folder).eval()
+    written = write(model, one)
+    copied = copy.deepcopy(model)
+    engine, gone = find_engine(model, frozenset({2}), None), weakref.ref(model)
+    assert find_engine(copied, frozenset({2}), None).model is copied
+    del model, engine
+    gc.collect()
+    assert gone() is None
+    assert torch.equal(write(copied, one), written)
 
 
 @pytest.mark.parametrize(
