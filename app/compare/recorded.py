@@ -57,7 +57,8 @@ def _messages(run: Run) -> Iterator[Mapping[str, object]]:
     for lane in run.lanes:
         yield stream.End(kind="end", lane=lane.key, reason=lane.finish_reason, tail="")
     for lane in others:
-        if lane.text == baseline.text and decoders.TABLE[lane.decoder].exact:
+        info = decoders.TABLE.get(lane.decoder)
+        if lane.text == baseline.text and info is not None and info.exact:
             yield stream.agreement(lane.key, baseline.key, len(lane.written), whole=True)
 
 
@@ -87,7 +88,8 @@ def _cards(run: Run) -> list[stream.Card]:
 
 
 def _card(lane: RunLane, answer_prefix: str) -> stream.Card:
-    info = decoders.TABLE[lane.decoder]
+    info = decoders.TABLE.get(lane.decoder)  # an old run may name one that is gone
+    title, family = (info.title, info.family) if info else (lane.decoder, "masks")
     settings = {"checkpoint": lane.checkpoint, "decoder": lane.decoder, **asdict(lane.settings)}
-    note = f"{info.title} · recorded"
-    return stream.lane(lane.key, lane.title, settings, family=info.family, note=note, answer_prefix=answer_prefix)
+    note = f"{title} · recorded"
+    return stream.lane(lane.key, lane.title, settings, family=family, note=note, answer_prefix=answer_prefix)

@@ -1,6 +1,7 @@
 """The lines of the recorded run are those that a live run would send, made from the run that comes with the app."""
 
 import json
+from dataclasses import replace
 
 from app.compare import recorded
 from app.runs.stored import shipped
@@ -32,3 +33,12 @@ def test_the_lanes_come_side_by_side() -> None:
 
 def test_the_exact_lane_has_the_baselines_text() -> None:
     assert [line["lane"] for line in LINES if line["kind"] == "agreement"] == ["mars-exact"]
+
+
+def test_a_decoder_that_is_gone_is_played() -> None:
+    """An old run of block diffusion opens, also as a page of its own."""
+    lanes = tuple(replace(lane, decoder="block_diffusion") for lane in RUN.lanes)
+    opening, *others = map(json.loads, recorded.played(replace(RUN, lanes=lanes)).splitlines())
+    told = [(lane["note"], lane["family"]) for lane in opening["lanes"]]
+    assert told == [("block_diffusion · recorded", "masks")] * 3
+    assert others[-1]["state"] == "done"
