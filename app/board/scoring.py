@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 
 from app.board import messages
@@ -14,10 +15,13 @@ from app.compare.comparison import Entry, Question
 from app.compare.event_stream import Step
 from app.compare.lane import baseline_of
 from app.compare.lane_choice import LaneChoice
+from app.compare.lane_request import LaneRequest
 from app.compare.runner import Runner, cannot_write
-from app.compare.starting import device_lock, race
+from app.compare.starting import device_lock, prompt_ids, race
 from app.models.manager import ModelError
+from app.models.sentences import error_sentence
 from app.scheduling import AdmissionQueue, LiveRun
+from mars_tasks import Problem
 
 
 def start(runner: Runner, session: str, plan: Plan, choices: Sequence[LaneChoice], threshold: float | None) -> str:
@@ -39,7 +43,10 @@ def _steps(runner: Runner, _: str, live: LiveRun, plan: Plan, choices: Sequence[
         return
     lanes = dict[str, BoardLane]()
     with ExitStack() as stack:
-        requests = lane_request.with_checkpoints(choices, runner.models, stack)
+        requests = [
+            _fitting(request, problems, plan.max_new_tokens)
+            for request in lane_request.with_checkpoints(choices, runner.models, stack)
+        ]
         for number, problem in enumerate(problems):
             question = Question(
                 prompt=problem.prompt, threshold=None, max_new_tokens=plan.max_new_tokens, limits=plan.limits
@@ -62,6 +69,18 @@ def _steps(runner: Runner, _: str, live: LiveRun, plan: Plan, choices: Sequence[
             if live.stopped:
                 break
     yield Step((_closing([*lanes.values()], live),))
+
+
+def _fitting(request: LaneRequest, problems: Sequence[Problem], most: int) -> LaneRequest:
+    """The request; with a sentence as its problem if one of the prompts does not fit its context."""
+    if request.problem or request.checkpoint is None:
+        return request
+    try:
+        for problem in problems:
+            prompt_ids(request.checkpoint, problem.prompt, most)
+    except ValueError as error:
+        return replace(request, problem=error_sentence(error))
+    return request
 
 
 def _finished(entries: Sequence[Entry], live: LiveRun, queue: AdmissionQueue) -> Iterator[Entry]:

@@ -34,10 +34,9 @@ def make_runner(make_scholar: Callable[..., Checkpoint]) -> MakeRunner:
             raise ValueError("/models/broken/config.json is missing")
         return known[name]
 
-    def runner(places: int = 4, line: int = 4) -> Runner:
-        return Runner(
-            Models({name: name for name in (*known, "broken")}, load), AdmissionQueue(places, line), Sessions()
-        )
+    def runner(**more: Checkpoint) -> Runner:
+        known.update(more)
+        return Runner(Models({name: name for name in (*known, "broken")}, load), AdmissionQueue(), Sessions())
 
     return runner
 
@@ -119,6 +118,18 @@ def test_a_lane_that_cannot_write_says_why(make_runner: MakeRunner) -> None:
     assert problems[1] == "config.json of broken is missing."
     assert "not trained to fill masks" in problems[2]
     assert closing(found) == ("done", "Done. AR: 2 of 5 right.")
+
+
+def test_a_lane_takes_all_problems_or_none(make_runner: MakeRunner, make_scholar: Callable[..., Checkpoint]) -> None:
+    """Its context has room for the first prompt, but not for the longest one."""
+    short = make_scholar("short", PLAN.problems, set(), masks=False)
+    first, *others = (len(short.encode(problem.prompt)) for problem in PLAN.problems)
+    assert first < max(others)
+    short.engine.context_length = max(others) - 1 + PLAN.max_new_tokens
+    found = score(make_runner(short=short), MARS, LaneChoice(checkpoint="short", decoder="autoregressive"))
+    [_, problem] = [lane["problem"] for lane in of_kind(found, "met")[0]["lanes"]]
+    assert f"The prompt is {max(others)} tokens long for short" in problem
+    assert closing(found) == ("done", "Done. MARS: 2 of 5 right.")
 
 
 def test_without_a_writing_lane_the_board_fails(make_runner: MakeRunner) -> None:
