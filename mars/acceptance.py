@@ -144,8 +144,8 @@ def read(
     `positions_RW` are the proposals' positions in the response, 0 the first token; greedy rows do not read them.
     `alternatives` is how many of the most probable tokens are listed for each proposal.
     """
-    ids_RW = pick(logits_RWV, positions_RW, sampling)
     probabilities_RWV = logits_RWV.softmax(-1)
+    ids_RW = pick(logits_RWV, positions_RW, sampling)
     proposals = Read(ids_RW, SCORES[score](probabilities_RWV, ids_RW).double(), None)
     count = min(alternatives, logits_RWV.shape[-1] - 1)
     if not count:

@@ -77,14 +77,24 @@ def pick(logits_RWV: torch.Tensor, positions_RW: torch.Tensor, sampling: Samplin
     `positions_RW` counts from the first token of the response, 0. A token whose logit is -inf is never drawn.
     """
     if not sampling.active:
-        return logits_RWV.argmax(-1)
+        return most_probable(logits_RWV)
     if logits_RWV.device.type == "cpu":  # elsewhere the number of rows that draw is not known without waiting for it
         drawing_N = (sampling.temperature_R > 0).nonzero()[:, 0]
         if len(drawing_N) < len(logits_RWV):
             drawn_NW = pick(logits_RWV[drawing_N], positions_RW[drawing_N], sampling.select(drawing_N))
-            return logits_RWV.argmax(-1).index_copy_(0, drawing_N, drawn_NW)
+            return most_probable(logits_RWV).index_copy_(0, drawing_N, drawn_NW)
     noise_RWV = gumbel(sampling.seed_R, positions_RW, logits_RWV.shape[-1])
     return filtered(logits_RWV, sampling).add(noise_RWV).argmax(-1)
+
+
+def most_probable(logits_RWV: torch.Tensor) -> torch.Tensor:
+    """The token with the largest logit of each position, ids [R, W]; the lowest of those with equal logits.
+
+    On a CPU, torch's own `argmax` takes about seven times as long as numpy's.
+    """
+    if logits_RWV.device.type == "cpu" and logits_RWV.dtype == torch.float32:
+        return torch.from_numpy(logits_RWV.numpy(force=True).argmax(-1))
+    return logits_RWV.argmax(-1)
 
 
 def filtered(logits_RWV: torch.Tensor, sampling: Sampling) -> torch.Tensor:
