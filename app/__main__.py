@@ -3,8 +3,6 @@
 `python -m app export` writes it as static files instead.
 """
 
-from __future__ import annotations
-
 import logging
 import sys
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The public endpoints, `generate` and `runs` (docs/api.md); all other events of the page are private."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """The page: tabs inside one Blocks, and how it is served. Everything it needs comes from this machine."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

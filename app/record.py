@@ -1,7 +1,5 @@
 """Record a run to a file: `python -m app.record --help`. The page opens it, and the shipped runs were made so."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import re

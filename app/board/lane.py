@@ -1,7 +1,5 @@
 """The problems of a score board, and the answers of a lane to them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from app.compare import problems

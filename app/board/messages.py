@@ -1,7 +1,5 @@
 """The messages of a score board to its page: lines of JSON, as in `app.compare.stream`, which `board.js` draws."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated, Literal
 

@@ -1,7 +1,5 @@
 """Runs a score board: the lanes answer one problem after another, each as in a run of Compare."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace

@@ -9,8 +9,6 @@ The page fetches its own script, and the drawing library with the first figure. 
 hash or its version, so that a browser may keep the file for good.
 """
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import json

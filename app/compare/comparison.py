@@ -1,7 +1,5 @@
 """A comparison: the lanes race over one prompt, and every pass becomes a step for the page."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -47,7 +45,7 @@ class Question:
             self.limits.check_conversation([*texts, self.prompt], len(turns) + 1)
 
     @classmethod
-    def following(cls, run: Run, lanes: Sequence[str], **fields: Any) -> Question:
+    def following(cls, run: Run, lanes: Sequence[str], **fields: Any) -> "Question":
         """A question that goes on with `run` in these lanes; ValueError if one took no part, or it gets too long."""
         asked = run.question
         turns = {lane.key: Turn(prompt=asked.prompt, answer=asked.answer_prefix + lane.text) for lane in run.lanes}

@@ -1,7 +1,5 @@
 """Finds where growing texts first differ."""
 
-from __future__ import annotations
-
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 

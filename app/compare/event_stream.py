@@ -6,8 +6,6 @@ touches no clock: waits lie between passes. The lines are kept for a while after
 lost its connection goes on where it stopped.
 """
 
-from __future__ import annotations
-
 import asyncio
 import threading
 import time

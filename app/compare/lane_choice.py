@@ -1,7 +1,5 @@
 """A person's choice for one lane: checkpoint, decoder and settings; the presets; and the settings they make."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from dataclasses import fields as dataclass_fields
@@ -61,7 +59,7 @@ class LaneChoice(MethodSettings):
     def checkpoints(self) -> list[str]:
         return [self.checkpoint, self.draft] if self.info.draft and self.draft else [self.checkpoint]
 
-    def relevant(self) -> LaneChoice:
+    def relevant(self) -> "LaneChoice":
         """The same lane with every setting without effect at its default, so that lanes that write alike are equal."""
         kept = {
             name: getattr(self, name) for name in ("checkpoint", "decoder", *acting(self.decoder, self.temperature))

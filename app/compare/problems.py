@@ -1,7 +1,5 @@
 """Prompts to choose from: questions, and problems by family and seed with their known answers in words."""
 
-from __future__ import annotations
-
 from random import SystemRandom
 
 from app.scheduling import whole

@@ -5,8 +5,6 @@ made). It shows how many passes each lane needs, not how fast a machine is, so i
 model and no torch.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from functools import cache

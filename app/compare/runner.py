@@ -1,7 +1,5 @@
 """From a question to the lines that its page reads: wait for checkpoints and device, compare, keep the result."""
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections import Counter

@@ -4,8 +4,6 @@ Every message has a `kind`; the browser's `stage.js` draws them in order. Floats
 types are the schema: the code that makes a message is checked against them, and a test checks those of real runs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal, NotRequired
 

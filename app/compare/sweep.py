@@ -1,7 +1,5 @@
 """A sweep of τ on one prompt: AR, and then the lane that follows the slider at five thresholds, one after another."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace

@@ -5,8 +5,6 @@ That process has copies of all arguments. Through memory that both share it read
 but no longer than the GPU was asked for.
 """
 
-from __future__ import annotations
-
 import math
 import threading
 import time

@@ -1,7 +1,5 @@
 """`python -m app export`: write the page as static files."""
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import json

@@ -5,8 +5,6 @@ stay in the cache of this machine, so that only the first export needs the netwo
 browser runs these files as they are.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """What the exported page reads in place of asking a server: recorded runs, and the answers of Trade-offs."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace

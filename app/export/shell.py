@@ -4,8 +4,6 @@ Of Gradio's components those are kept that need no server: what the browser draw
 are left out; Compare offers the recorded runs instead.
 """
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import hashlib

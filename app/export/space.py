@@ -1,7 +1,5 @@
 """Hugging Face Spaces: the README.md that says how one runs, and the folder of one on ZeroGPU."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

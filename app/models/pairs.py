@@ -1,7 +1,5 @@
 """The pairs of checkpoints that Compare can start with: a real language model, and the tiny pair trained here."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Sentences for people: complete, and without a path of this machine, which is for the log."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from pathlib import Path

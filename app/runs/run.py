@@ -8,8 +8,6 @@ Whatever comes from outside is read by `read`, which checks all of it; the first
 refusal is cheap.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace

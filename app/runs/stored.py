@@ -1,7 +1,5 @@
 """The finished runs that come with the app, in files."""
 
-from __future__ import annotations
-
 import logging
 from functools import cache
 from pathlib import Path

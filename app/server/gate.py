@@ -5,8 +5,6 @@ here does not exist. How bodies are read and names are known is the endpoint's c
 many connections and rates are left to a proxy (docs/serving.md).
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging
@@ -158,7 +156,7 @@ class Gate:
         except Exception as error:  # noqa: BLE001 - whatever it was, no word of it goes out
             await self._failed(error, scope, path, receive, answer)
 
-    async def _failed(self, error: Exception, scope: Scope, path: str, receive: Receive, answer: _Answer) -> None:
+    async def _failed(self, error: Exception, scope: Scope, path: str, receive: Receive, answer: "_Answer") -> None:
         """Answer a request that failed; a stream of events that has begun ends."""
         if answer.begun and not answer.streams:
             raise error
@@ -170,7 +168,7 @@ class Gate:
         else:
             await refusal(422 if callers else 500)(scope, receive, answer.send)
 
-    async def _pass(self, scope: Scope, path: str, receive: Receive, answer: _Answer) -> None:
+    async def _pass(self, scope: Scope, path: str, receive: Receive, answer: "_Answer") -> None:
         """Check the body and hand the request on. HTTPException if the body is refused."""
         queued = path == f"{API}/queue/join" or path.startswith(f"{API}/call/")
         session = ""

@@ -1,7 +1,5 @@
 """The command line of `python -m app`, checked before anything is loaded."""
 
-from __future__ import annotations
-
 import argparse
 import re
 import sys

@@ -13,8 +13,6 @@ A browser obeys the policy, so each loosening has its reason here:
 Everything else comes from the page's own address, and `connect-src 'self'` keeps it from sending anything elsewhere.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 from html.parser import HTMLParser

@@ -9,8 +9,6 @@ that came at once; its id is the number of all lines up to and including these. 
 the last id and gets the lines after it; `?after=N` does the same. Only the page that started a run knows its identity.
 """
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from io import BytesIO
 from typing import Any

@@ -1,7 +1,5 @@
 """About: checkpoints, findings, the meaning of the figures; the text is that of our own documents."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from pathlib import Path

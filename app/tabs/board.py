@@ -1,7 +1,5 @@
 """The score board at the foot of Compare: its lanes answer many problems with known answers. The browser draws it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import gradio as gr

@@ -1,7 +1,5 @@
 """Compare: one prompt, two or three lanes, a threshold that acts while they write."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 

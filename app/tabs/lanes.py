@@ -1,7 +1,5 @@
 """The controls of the lanes: how many there are, and the settings of each."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import fields
 from functools import partial

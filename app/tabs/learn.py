@@ -1,7 +1,5 @@
 """Learn: six short pages on multi-token decoding, drawn from recorded runs and measured times; no model is loaded."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

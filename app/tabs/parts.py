@@ -1,7 +1,5 @@
 """Small components and event options that tabs share."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """The question for the lanes: a prompt, examples, problems with known answers; and the pair of models that it suits."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from typing import Any

@@ -4,8 +4,6 @@ A question of the tab is an event; the answer is the component's value under the
 of a run, which is one file.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any

@@ -1,7 +1,5 @@
 """Gradio's theme variables, set to the palette of shared/palette.css, so that light and dark follow one source."""
 
-from __future__ import annotations
-
 import gradio as gr
 
 

@@ -3,8 +3,6 @@
 A question is an event; the answers are the component's value under the ticket of the question.
 """
 
-from __future__ import annotations
-
 import gradio as gr
 
 from app.browser import bundle

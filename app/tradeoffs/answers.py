@@ -1,7 +1,5 @@
 """Answers the questions of the tab. No answer is an exception, and none holds a path of this machine."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """The card of a mark: the run's setting, measured values and provenance, its texts, and the actions on it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A view as the page gets it: the figure, its caption, the choices, the answer to the budget, the table."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """The answer to an accuracy budget, in a sentence: the fastest setting whose loss is surely within it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import floor, log10
 

@@ -4,8 +4,6 @@ If the folder has the tables of its runs (`python -m analysis measured`), nothin
 are read on first use.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The numbers of a figure as a table, and as CSV."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

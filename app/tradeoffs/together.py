@@ -5,8 +5,6 @@ that the runs answered the same problems on the same hardware and have the same 
 hardware or numbers of problems form another set, never another line of the same figure.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A checked view of Trade-offs: a figure, its axis, the runs that are compared, and the accuracy budget in points."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated
@@ -41,7 +39,7 @@ class View(Strict):
     batch: Annotated[int, bounds(1, MOST_BATCH)] = 1
 
     @classmethod
-    def of(cls, question: object) -> View:
+    def of(cls, question: object) -> "View":
         """A view from what the page sent; ValueError with one sentence that names the value and what is allowed."""
         if isinstance(question, Mapping):
             question = {name: value for name, value in question.items() if name not in _FORMER_FIELDS}
