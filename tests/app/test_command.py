@@ -1,6 +1,4 @@
 import socket
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -9,25 +7,8 @@ from playwright.sync_api import Page
 
 from mars.checkpoint.sources import unavailable
 from tests.app.driving import run
-from tests.app.page_process import Forked, fork
-
-ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture
-def start() -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    processes: list[subprocess.Popen[str]] = []
-
-    def start(*options: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "app", *options]
-        process = subprocess.Popen(command, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        processes.append(process)
-        return process
-
-    yield start
-    for process in processes:
-        process.terminate()
-        process.communicate(timeout=30)
+from tests.app.page_process import ROOT, Forked, fork
+from tests.forked import LIMIT
 
 
 @pytest.fixture
@@ -51,14 +32,15 @@ def free_port() -> str:
         return str(probe.getsockname()[1])
 
 
-def test_a_taken_port_gets_one_sentence(start: Callable[..., subprocess.Popen[str]]) -> None:
+def test_a_taken_port_gets_one_sentence(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = str(taken.getsockname()[1])
-        process = start("--port", port)
-        _, errors = process.communicate(timeout=120)
-    assert process.returncode == 1
+        app = fork(ROOT / "app" / "__main__.py", ["--port", port], tmp_path / "log")
+        app.process.join(LIMIT)
+    assert app.process.exitcode == 1
+    errors = (tmp_path / "log").read_text()
     assert f"cannot be served on 127.0.0.1, port {port}: taken or not allowed. Choose another --port." in errors
     assert "Traceback" not in errors
 

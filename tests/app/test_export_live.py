@@ -1,8 +1,6 @@
 """Live in the browser: the exported page with the tiny pair, in Chromium, and what it says where that fails."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -18,14 +16,17 @@ from playwright.sync_api import Page
 from pydantic import TypeAdapter
 
 from app.compare import problems, stream
-from app.export import live
+from app.export import command, live, records
 from app.models import pairs
 from app.runs.run import Run, read
+from mars import export
 from mars.checkpoint import load_checkpoint
 from mars.config import DecodingSettings
 from mars.control import Control
 from mars.decoding import DECODERS
 from tests.app.test_axe import MODES, complaints
+from tests.app.test_live import shortened
+from tests.forked import LIMIT, forked
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.usefixtures("one_thread")]
 CHECKPOINTS = Path(__file__).parents[2] / "assets/checkpoints"
@@ -66,22 +67,19 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         live.runtime()
     except ValueError as error:
         pytest.skip(str(error))
-    found = tmp_path_factory.mktemp("server") / "site"
-    done = subprocess.run([sys.executable, "-c", EXPORT, found], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    place = tmp_path_factory.mktemp("server")
+    found, told = place / "site", place / "told"
+    process = forked(partial(write_site, found), out=place / "out", err=told)
+    process.join(LIMIT)
+    assert process.exitcode == 0, told.read_text()
     return found
 
 
-EXPORT = """
-import sys
-from app.export import command, records
-from mars import export
-from tests.app.test_live import shortened
-records._tradeoffs = lambda _: {}
-export.read_config = shortened
-sys.exit(command.main(["--output", sys.argv[1], "--live"]))
-"""
-"""Without Trade-offs, which take most of the time; of SmolLM2, where it is installed, the first layers."""
+def write_site(folder: Path) -> int:
+    """Export without Trade-offs, which take most of the time; of SmolLM2, where it is installed, the first layers."""
+    records._tradeoffs = lambda _: {}
+    export.read_config = shortened
+    return command.main(["--output", str(folder), "--live"])
 
 
 @pytest.fixture(scope="module")
