@@ -31,9 +31,6 @@ def test_tables_of_functions_are_the_entries() -> None:
         DECODERS["max"]
 
 
-def test_it_needs_no_torch() -> None:
-    code = "import sys; from mars import decoders, decoding, options; sys.exit('torch' in sys.modules)"
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
 def test_a_wrong_entry_is_refused() -> None:

@@ -43,7 +43,7 @@ def test_one_family_is_measured_on_its_own(run_cache: RunCache) -> None:
 
 
 @pytest.mark.parametrize("against", AXES)
-@pytest.mark.parametrize("points", [0.1, 2.0, 5.0, 20.0, 50.0])
+@pytest.mark.parametrize("points", [0.1, 5.0])
 def test_answer_and_bars_agree(run_cache: RunCache, against: str, points: float) -> None:
     shown = draw(run_cache, "equal_accuracy", against, points=points)
     bars = [

@@ -97,8 +97,9 @@ FOLDERS = {"mars-b8": "assets/checkpoints", "smollm2-135m-gated": "assets/adapte
 
 
 @pytest.mark.parametrize("against", [PER_SECOND, PER_FORWARD])
-@pytest.mark.parametrize(("model", "batch"), [("smollm2-135m-gated", 1), ("mars-b8", 1), ("mars-b8", 8)])
-@pytest.mark.parametrize("points", [0.5, 5.0])
+@pytest.mark.parametrize(
+    ("model", "batch", "points"), [("smollm2-135m-gated", 1, 5.0), ("mars-b8", 1, 0.5), ("mars-b8", 8, 5.0)]
+)
 def test_sentence_star_card_and_lane_agree(against: str, model: str, batch: int, points: float) -> None:
     runs = _of(model, against)
     shown = drawing.draw(SHIPPED, View(figure="frontier", against=against, batch=batch, points=points, runs=runs.name))
