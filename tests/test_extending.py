@@ -58,9 +58,6 @@ def test_it_shares_passes_with_others(decoder: ModuleType) -> None:
     assert [output_ids(stream) for stream in streams] == [[5, 6, 7, 2]] * 2
 
 
-def test_it_says_what_it_cannot_do(decoder: ModuleType) -> None:
-    with pytest.raises(ValueError, match="score must be probability, got entropy"):
-        decoding.DECODERS["joint_window"](ScriptedModel([[5]]), [[3]], DecodingSettings(score="entropy"))
 
 
 def test_the_command_line_helps_and_runs_it(
@@ -86,17 +83,6 @@ def test_the_command_line_helps_and_runs_it(
     assert "joint_window multiplies probabilities" in capsys.readouterr().err
 
 
-def test_transformers_generates_with_it(
-    decoder: ModuleType, tiny: Checkpoint, tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path))
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    model = AutoModelForCausalLM.from_pretrained(tiny_folder).eval()
-    prompt = tiny.encode("Hello")
-    options = {"decoder": "joint_window", "threshold": 0.3, "max_new_tokens": 8}
-    ids = model.generate(torch.tensor([prompt]), custom_generate=str(ROOT), trust_remote_code=True, **options)
-    settings = DecodingSettings(block_size=4, threshold=0.3, max_new_tokens=8)
-    assert ids[0].tolist() == prompt + output_ids(decoding.DECODERS["joint_window"](tiny.engine, [prompt], settings))
 
 
 def test_benchmarks_and_sweeps_take_it(decoder: ModuleType, tiny_folder: Path) -> None:

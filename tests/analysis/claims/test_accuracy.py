@@ -28,52 +28,12 @@ def test_one_token_mode(
     assert len(finding.comparisons) == (1 if double is None else 2)
 
 
-def test_one_token_mode_on_few_problems(find: Any, fabricate: Any, ar: Any, mars: Any) -> None:
-    models = (ar(), ar(200, "double"), mars(4))
-    finding = find(1, [fabricate.run(model) for model in models])
-    assert finding.verdict is ClaimVerdict.OPEN
-    assert "0.0 [−" in finding.headline
 
 
-def test_few_problems_leave_no_gated_adapter_undecided(find: Any, fabricate: Any, make: Any) -> None:
-    base = {**fabricate.model("base", None, None, None), "fingerprint": "b" * 16}
-    model = {**fabricate.model("adapter", "mars", 4, True), "base": "b" * 16}
-    plain = make(base, problems=20)
-    gated, merged = (make(model, "sliding_window", problems=20) for _ in range(2))
-    assert find(1, [plain, gated]).verdict is ClaimVerdict.HOLDS
-    merged[1]["text"] = [f"other {number}" for number in range(len(merged[1]))]
-    assert find(1, [plain, merged]).comparisons[0].verdict is ClaimVerdict.OPEN
 
 
-def test_one_token_mode_in_bfloat16_names_its_cpu(find: Any, one_token: Any) -> None:
-    """A model writes other texts on another CPU, so that its accuracy is another there."""
-    on = {"dtype": "bfloat16", "hardware": "Intel(R) Xeon(R) Processor, 2 cores, AMX"}
-    [row, _] = find(1, [({**entry, **on}, rows) for entry, rows in one_token(0.9)]).comparisons
-    assert row.compared["CPU of both"].endswith("AMX")
-    assert all("CPU of both" not in each.compared for each in find(1, one_token(0.9)).comparisons)
 
 
-def test_one_comparison_on_each_benchmark(find: Any, make: Any, ar: Any, mars: Any) -> None:
-    """On the largest set of each; all comparisons share the confidence."""
-    judged = {"harness": {"metric": "prompt_level_strict_acc"}}
-
-    def on(task: str, problems: int, accuracy: float) -> list[Any]:
-        made = [
-            make(ar(), tasks=(task,), problems=problems),
-            make(mars(4), accuracy=accuracy, tasks=(task,), problems=problems),
-        ]
-        return [({**entry, **judged}, rows) for entry, rows in made]
-
-    ifeval, more = [*on("ifeval", 100, 0.9), *on("ifeval", 200, 0.895)], on("verifiable", 2000, 0.8)
-    [alone] = find(1, ifeval).comparisons
-    first, second = find(1, [*ifeval, *more]).comparisons
-    assert [row.compared["problems"] for row in (alone, first, second)] == [
-        "200 of ifeval",
-        "2,000 of verifiable",
-        "200 of ifeval",
-    ]
-    assert (first.verdict, second.verdict) == (ClaimVerdict.FAILS, ClaimVerdict.OPEN)
-    assert alone.measured["difference (points)"] != second.measured["difference (points)"], "wider beside another"
 
 
 # Claim 2

@@ -87,28 +87,12 @@ def test_lanes_of_one_checkpoint_share_no_pass(begin: Begin, live: LiveRun) -> N
     assert {entry.lane.text for entry in entries} == {WRONG}
 
 
-def test_a_known_problem_has_verdicts(begin: Begin, live: LiveRun, example: Any) -> None:
-    asked = question(prompt=example.prompt, problem=example)
-    entries = begin(prompt=example.prompt)
-    verdicts = messages(compare(entries, asked, live, AdmissionQueue()), "verdict")
-    assert [(v["lane"], v["right"]) for v in verdicts] == [("a", True), ("b", False)]
-    kept = finished("id", asked, [entry.lane for entry in entries])
-    assert [(lane.key, lane.text, lane.right) for lane in kept.lanes] == [("a", RIGHT, True), ("b", WRONG, False)]
 
 
-def test_without_a_known_answer_there_is_no_verdict(begin: Begin, live: LiveRun) -> None:
-    assert not [message for message in run(begin(), live) if message["kind"] == "verdict"]
 
 
-def passes(number: int) -> str:
-    return "1 pass" if number == 1 else f"{number} passes"
 
 
-def test_the_end_says_seconds_and_passes(begin: Begin, live: LiveRun) -> None:
-    said = run(begin(texts={"ar": "a b", "mars": "a b"}), live)
-    last = {message["lane"]: message["counts"] for message in said if message["kind"] == "pass"}
-    ar, mars = (f"{last[key]['seconds']:.2f} s, {passes(last[key]['passes'])}" for key in "ab")
-    assert said[-1]["sentence"] == f"Done. AR: {ar}. MARS: {mars}."
 
 
 def test_a_stopped_run_makes_no_further_pass(begin: Begin, live: LiveRun, example: Any) -> None:
@@ -137,12 +121,6 @@ def test_a_stop_in_the_last_pass_counts(begin: Begin, live: LiveRun) -> None:
     assert found[-1] == stream.state("stopped", "Stopped before the first token.")
 
 
-def test_a_prompt_too_long_gets_the_numbers(
-    make_checkpoint: MakeCheckpoint, make_entries: Callable[..., Any], live: LiveRun
-) -> None:
-    short = {"ar": make_checkpoint("short", RIGHT, context_length=64)}
-    with pytest.raises(ValueError, match=r"tokens long for short; with 16 new tokens at most 48 fit its context"):
-        make_entries(short, question(prompt="sheep " * 99, max_new_tokens=16), live, AdmissionQueue(), (AR,))
 
 
 @pytest.mark.parametrize(
