@@ -4,13 +4,10 @@ The page in a browser is in tests/app/test_extending.py.
 """
 
 import re
-import sys
 from pathlib import Path
 from types import ModuleType
 
 import pytest
-import torch
-from transformers import AutoModelForCausalLM
 
 from analysis.decoding.decoder_specs import default_decoder_specs, parse_decoder_specs
 from analysis.decoding.timed import is_continuous
@@ -19,7 +16,6 @@ from analysis.runs.baseline import writes_one_token
 from analysis.sweeps.jobs import turns_of
 from analysis.sweeps.plan import Group, SweepPlan
 from mars import decoding
-from mars.checkpoint import Checkpoint
 from mars.config import DEFAULTS, DecodingSettings
 from mars.decoders import TABLE
 from mars.decoding.service import Service
@@ -58,8 +54,6 @@ def test_it_shares_passes_with_others(decoder: ModuleType) -> None:
     assert [output_ids(stream) for stream in streams] == [[5, 6, 7, 2]] * 2
 
 
-
-
 def test_the_command_line_helps_and_runs_it(
     decoder: ModuleType, tiny_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -81,8 +75,6 @@ def test_the_command_line_helps_and_runs_it(
     assert "tokens/forward" in capsys.readouterr().err
     assert main([*given, "--device", "cpu", "--score", "margin"]) == 2
     assert "joint_window multiplies probabilities" in capsys.readouterr().err
-
-
 
 
 def test_benchmarks_and_sweeps_take_it(decoder: ModuleType, tiny_folder: Path) -> None:

@@ -1,8 +1,6 @@
 """The table of the decoders: complete, without torch, and true of what the decoders do."""
 
 import json
-import subprocess
-import sys
 from dataclasses import fields, replace
 
 import pytest
@@ -29,8 +27,6 @@ def test_tables_of_functions_are_the_entries() -> None:
     assert "max" not in DECODERS
     with pytest.raises(KeyError):
         DECODERS["max"]
-
-
 
 
 def test_a_wrong_entry_is_refused() -> None:

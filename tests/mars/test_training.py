@@ -1,6 +1,5 @@
 import json
 import os
-import re
 import signal
 from functools import partial
 from pathlib import Path
@@ -14,7 +13,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, Qwen2C
 
 from mars.chat import MASK_TOKEN, encode_prompt
 from mars.checkpoint import load_checkpoint
-from mars.training.__main__ import main, parser
+from mars.training.__main__ import main
 from mars.training.data import synthetic_conversations
 from mars.training.run import StageTrainer
 from mars.training.settings import TrainingSettings
@@ -276,12 +275,3 @@ def test_synthetic_conversations_are_fresh_per_data_seed() -> None:
     first, again, other = (list(synthetic_conversations(12, seed)) for seed in (0, 0, 1))
     assert first == again
     assert not {turn[0]["content"] for turn in first} & {turn[0]["content"] for turn in other}
-
-
-@pytest.mark.parametrize("stage", ["sft", "mars", "distill", "adapter"])
-def test_help_shows_no_default_where_there_is_none(stage: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        parser().parse_args([stage, "--help"])
-    text = capsys.readouterr().out
-    assert "(default: 0)" in text
-    assert not re.search(r"default:\s+(None|True|False|\(\))", text)

@@ -28,14 +28,6 @@ def test_one_token_mode(
     assert len(finding.comparisons) == (1 if double is None else 2)
 
 
-
-
-
-
-
-
-
-
 # Claim 2
 
 

@@ -42,8 +42,6 @@ def test_exact(find: Any, exact_runs: Any, gain: float, text: str, verdict: Clai
     assert row.measured["gain"].endswith("over τ = 0.99"), "τ = 0.5 loses too much to count"
 
 
-
-
 @pytest.mark.parametrize(
     ("gain", "accuracy", "verdict"),
     [

@@ -29,10 +29,6 @@ def test_block_cache(find: Any, mars: Any, timed: Any, speed: float, verdict: Cl
     assert find(4, others).verdict is ClaimVerdict.MISSING, "the claim is about batch 4"
 
 
-
-
-
-
 @pytest.mark.parametrize(
     ("speed", "verdict"), [(130, ClaimVerdict.HOLDS), (110, ClaimVerdict.FAILS), (120, ClaimVerdict.OPEN)]
 )
@@ -80,8 +76,6 @@ def test_speculative(
     assert first == {"draft → target": "AR → AR (cpu, 1)", "setting": "K = 4"}, "the fastest setting of the baseline"
     without = timed(masked, "speculative", 500, 1, draft=plain)
     assert len(find(7, [*runs, without]).runs) == len(finding.runs), "a MARS target continues with its own masks"
-
-
 
 
 def bench(low: float, batch_size: int = 4) -> dict[str, Any]:

@@ -87,14 +87,6 @@ def test_lanes_of_one_checkpoint_share_no_pass(begin: Begin, live: LiveRun) -> N
     assert {entry.lane.text for entry in entries} == {WRONG}
 
 
-
-
-
-
-
-
-
-
 def test_a_stopped_run_makes_no_further_pass(begin: Begin, live: LiveRun, example: Any) -> None:
     asked, after = question(prompt=example.prompt, problem=example), list[dict[str, Any]]()
     for number, step in enumerate(compare(begin(AR, MARS, EXACT), asked, live, AdmissionQueue())):
@@ -119,8 +111,6 @@ def test_a_stop_in_the_last_pass_counts(begin: Begin, live: LiveRun) -> None:
     found = run(entries, live)
     assert [(m["lane"], m["reason"]) for m in found if m["kind"] == "end"] == [("a", "cancelled"), ("b", "cancelled")]
     assert found[-1] == stream.state("stopped", "Stopped before the first token.")
-
-
 
 
 @pytest.mark.parametrize(

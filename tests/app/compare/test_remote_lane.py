@@ -14,7 +14,7 @@ from app.compare.lane_choice import LaneChoice
 from app.compare.lane_request import requested, why_not
 from app.models.placement import Loader
 from app.scheduling import AdmissionQueue
-from mars.checkpoint import Checkpoint, CheckpointError, load_checkpoint
+from mars.checkpoint import Checkpoint, load_checkpoint
 from mars.config import DecodingSettings
 from mars.control import Control
 from mars.decoding import DECODERS
@@ -72,5 +72,3 @@ def test_a_remote_lane_says_what_it_cannot(there: Any) -> None:
     assert "layout" in refused
     with starting.device_lock(there, AdmissionQueue()):
         pass
-
-

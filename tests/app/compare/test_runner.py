@@ -11,7 +11,6 @@ from app.compare import event_stream
 from app.compare.comparison import Question
 from app.compare.lane_choice import LaneChoice
 from app.compare.runner import Runner
-from app.models.manager import ModelError
 from app.runs.run import Run
 from tests.app import live_runs
 from tests.app.live_runs import PATIENCE_SECONDS, until
@@ -110,16 +109,6 @@ def test_a_run_that_no_page_follows_is_stopped(make_runner: MakeRunner, monkeypa
     assert runner.queue.counts() == {"active": 0, "waiting": 0, "places": 1}
 
 
-def test_a_name_that_is_not_offered_is_refused(make_runner: MakeRunner) -> None:
-    runner = make_runner()
-    hostile = [AR, LaneChoice(checkpoint="../../etc")]
-    value = written(runner, hostile).value
-    assert states(value) == ["failed"]
-    assert "There is no checkpoint" in read(value)[-1]["sentence"]
-    with pytest.raises(ModelError, match="There is no checkpoint"):
-        runner.introduce(hostile)
-
-
 def test_a_run_can_be_stopped_while_it_waits(make_runner: MakeRunner) -> None:
     runner = make_runner(places=1)
     with runner.queue.lock("cpu"):
@@ -182,17 +171,6 @@ def test_after_a_failure_the_next_run_works(
     assert read(last.value)[-1]["sentence"].startswith(sentence)
     assert type(error).__name__ in caplog.text
     assert states(written(runner).value)[-1] == "done"
-
-
-def test_a_slow_load_is_told(make_runner: MakeRunner, monkeypatch: pytest.MonkeyPatch) -> None:
-    runner, gate = make_runner(), threading.Event()
-    load = runner.models._load
-    monkeypatch.setattr(runner.models, "_load", lambda source: gate.wait(30) and load(source))
-    identity = start(runner)
-    until(lambda: '"loading"' in lines(runner, identity))
-    assert read(lines(runner, identity))[-1]["sentence"] == "Loading ar …"
-    gate.set()
-    assert states(over(runner, identity).value) == ["running", "done"]
 
 
 def test_the_idle_stage_introduces_the_lanes(make_runner: MakeRunner, monkeypatch: pytest.MonkeyPatch) -> None:

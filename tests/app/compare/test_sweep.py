@@ -65,18 +65,6 @@ def test_no_lane_on_the_slider_is_refused(make_runner: MakeRunner) -> None:
         begin(make_runner(), [AR, own])
 
 
-def test_stop_ends_it_within_a_text(make_runner: MakeRunner) -> None:
-    runner = make_runner()
-    identity = begin(runner, [AR, LaneChoice(checkpoint="slow")])
-    found = event_stream(runner, identity)
-    while '"swept"' not in found.behind(0):
-        assert found.closed is None
-    runner.sessions.stop("me")
-    messages = told(runner, identity)
-    assert 1 <= len(rows(messages)) < 6
-    assert (messages[-1]["state"], messages[-1]["sentence"]) == ("stopped", "Stopped.")
-
-
 def test_a_lane_that_cannot_write_is_named(make_runner: MakeRunner) -> None:
     runner = make_runner()
     messages = told(runner, begin(runner, [AR, LaneChoice(checkpoint="ar")]))

@@ -1,6 +1,4 @@
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -50,8 +48,6 @@ def test_an_older_file_is_read_with_defaults(document: Any) -> None:
     for lane in document["lanes"]:
         del lane["settings"]["draft_tokens"]
     assert read(json.dumps(document)).lanes[0].settings.draft_tokens == 4
-
-
 
 
 def test_a_thinner_run_lacks_alternatives_alone(finished_run: Run) -> None:

@@ -12,7 +12,6 @@ import httpx
 import pytest
 
 from app.server.gate import API, MOST_UNREAD, Gate, Rules
-from app.server.policy import common_headers, page_policy
 from tests.app.server.conftest import HERE, Asked
 
 Ask = Callable[..., httpx.Response]
@@ -324,11 +323,3 @@ def test_only_scripts_sent_with_the_page_run(ask: Ask) -> None:
     assert policy["connect-src"] == policy["form-action"] == policy["base-uri"] == ["'self'"]
     assert not any(word.startswith(("http", "*")) for words in policy.values() for word in words)
     assert answer.headers["content-length"] == str(len(answer.content))
-
-
-def test_nobody_frames_the_page_unless_named() -> None:
-    site = "https://huggingface.co"
-    assert directives(page_policy(b""))["frame-ancestors"] == ["'self'"]
-    assert common_headers()["x-frame-options"] == "SAMEORIGIN"
-    assert directives(page_policy(b"", site))["frame-ancestors"] == ["'self'", site]
-    assert "x-frame-options" not in common_headers(site)

@@ -80,13 +80,6 @@ def test_only_what_acts_is_seen(lane: LaneControls, name: str, shown: set[str], 
     assert not hidden & found
 
 
-def test_a_change_by_hand_leaves_the_preset(lane: LaneControls) -> None:
-    updates = lane.changed(*given(lane, CHOICES["AR"], decoder="jacobi"))
-    assert dict(zip(lane.named, updates, strict=True))["preset"]["value"] == OWN
-    assert "draft_tokens" in seen(lane, updates)
-    assert [name for name, update in zip(lane.named, updates, strict=True) if "value" in update] == ["preset"]
-
-
 def test_another_score_gets_its_own_threshold(lane: LaneControls) -> None:
     updates = dict(zip(lane.named, lane.changed(*given(lane, CHOICES["MARS"], score="entropy")), strict=True))
     assert updates["mode"]["value"] == "own"

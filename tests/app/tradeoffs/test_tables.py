@@ -4,22 +4,11 @@ import pandas as pd
 
 from analysis.figures import frontier_points
 from app.tradeoffs.run_cache import RunCache
-from app.tradeoffs.tables import csv, table
+from app.tradeoffs.tables import csv
 
 
 def points(run_cache: RunCache) -> pd.DataFrame:
     return frontier_points(run_cache.table())
-
-
-def test_numbers_have_their_intervals(run_cache: RunCache) -> None:
-    drawn = points(run_cache)
-    shown = table(drawn, "frontier")
-    place = [column["label"] for column in shown["columns"]].index("Accuracy (%)")
-    words, first = shown["rows"][0]["cells"][place], drawn.iloc[0]
-    assert (
-        words
-        == f"{100 * first['accuracy']:.1f} [{100 * first['accuracy_low']:.1f}, {100 * first['accuracy_high']:.1f}]"
-    )
 
 
 def test_csv_has_the_very_numbers(run_cache: RunCache) -> None:

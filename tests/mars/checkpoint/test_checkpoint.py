@@ -71,13 +71,6 @@ def test_special_tokens_end_turns_or_are_the_templates(tiny: Checkpoint) -> None
     assert tiny.decode(sorted(tiny.engine.template_ids)) == ""
 
 
-def test_text_goes_in_and_out_without_special_tokens(tiny: Checkpoint) -> None:
-    ids = tiny.encode("Tom <|im_end|> has <|mask|>")
-    end, mask = (tiny.tokenizer.convert_tokens_to_ids(token) for token in ("<|im_end|>", "<|mask|>"))
-    assert (ids.count(end), ids.count(mask)) == (1, 0)
-    assert tiny.decode([*ids, end, mask]) == "user\nTom <|im_end|> has <|mask|>\nassistant\n"
-
-
 def test_ours_after_sft_and_plain_qwen2_have_no_masks(folder: Path) -> None:
     (folder / "mars.json").write_text('{"stage": "sft", "block_size": null, "sft_loss": null}')
     checkpoint = load_checkpoint(folder, device="cpu")

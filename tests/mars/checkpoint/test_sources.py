@@ -1,6 +1,5 @@
 """Sources: named bases are found in their package without importing it; the real one where it is installed."""
 
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -65,8 +64,6 @@ def test_without_the_package_it_says_what_helps(package: Path, without: str, mon
         load_checkpoint(NAME)
     assert str(it.value) == sentence
     assert "HuggingFaceTB/SmolLM2-135M-Instruct" in sentence
-
-
 
 
 @pytest.mark.slow

@@ -84,13 +84,6 @@ def test_accepted_prefixes_concatenate_to_the_output(decoder: str, use_cache: bo
 
 
 @each_decoder
-def test_acceptance_stops_at_end_of_sequence(decoder: str) -> None:
-    records = run(decoder, ScriptedModel([[5, 6, STOP, 7, 8]]), [[3, 4]], threshold=0.0)
-    assert output_ids(records) == [5, 6, STOP]
-    assert [part.finish_reason for part in parts(records)][-1] == "stop"
-
-
-@each_decoder
 def test_a_stop_token_at_the_limit_stops(decoder: str) -> None:
     records = run(decoder, ScriptedModel([[5, STOP]]), [[3]], max_new_tokens=2)
     assert parts(records)[-1].finish_reason == "stop"
