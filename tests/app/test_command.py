@@ -39,6 +39,7 @@ def test_a_taken_port_gets_one_sentence(tmp_path: Path) -> None:
         port = str(taken.getsockname()[1])
         app = fork(ROOT / "app" / "__main__.py", ["--port", port], tmp_path / "log")
         app.process.join(LIMIT)
+    app.end()
     assert app.process.exitcode == 1
     errors = (tmp_path / "log").read_text()
     assert f"cannot be served on 127.0.0.1, port {port}: taken or not allowed. Choose another --port." in errors

@@ -212,6 +212,7 @@ def test_a_single_file_explains_its_run(new_tab: Callable[[str], Page], address:
     told = tmp_path / "told"
     app = fork(ROOT / "app" / "__main__.py", ["export", "--run", str(source), "--output", str(target)], told)
     app.process.join(LIMIT)
+    app.end()
     assert (app.process.exitcode, told.read_text()) == (0, "")
     assert target.stat().st_size <= 1_000_000
     tab, wrong = new_tab(address), list[str]()
