@@ -1,6 +1,6 @@
 """docs/extending.md is true: its decoder, its entry and its test are run as they stand there, and nothing else changes.
 
-The page in a browser is in tests/app/test_extending.py.
+The app is in tests/app/test_extending.py.
 """
 
 import re

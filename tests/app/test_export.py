@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -47,18 +48,30 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return found
 
 
-class _Quiet(SimpleHTTPRequestHandler):
+class Quiet(SimpleHTTPRequestHandler):
+    cut = ""
+    """Files with this in their name end in the middle."""
+
     def log_message(self, *_: Any) -> None: ...
+
+    def copyfile(self, source: Any, outputfile: Any) -> None:
+        content = source.read()
+        outputfile.write(content[: len(content) // 2] if self.cut and self.cut in self.path else content)
+
+
+@contextmanager
+def file_server(root: Path) -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=root)) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
 
 
 @pytest.fixture(scope="module")
 def address(folder: Path) -> Iterator[str]:
     """The address of the page."""
-    root = folder.parents[1]
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=root)) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/{folder.relative_to(root)}/"
-        server.shutdown()
+    with file_server(folder.parents[1]) as root:
+        yield f"{root}below/site/"
 
 
 @pytest.fixture

@@ -3,9 +3,7 @@
 import json
 from collections.abc import Callable, Iterator
 from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
@@ -25,6 +23,7 @@ from mars.config import DecodingSettings
 from mars.control import Control
 from mars.decoding import DECODERS
 from tests.app.test_axe import MODES, complaints
+from tests.app.test_export import Quiet, file_server
 from tests.app.test_live import shortened
 from tests.forked import LIMIT, forked
 
@@ -47,17 +46,6 @@ window.Worker = class extends Given {
 };
 """
 """Keeps the messages of the engine, and the engine, for the tests to look at."""
-
-
-class _Quiet(SimpleHTTPRequestHandler):
-    cut = ""
-    """Files with this in their name end in the middle."""
-
-    def log_message(self, *_: Any) -> None: ...
-
-    def copyfile(self, source: Any, outputfile: Any) -> None:
-        content = source.read()
-        outputfile.write(content[: len(content) // 2] if self.cut and self.cut in self.path else content)
 
 
 @pytest.fixture(scope="module")
@@ -85,10 +73,8 @@ def write_site(folder: Path) -> int:
 @pytest.fixture(scope="module")
 def address(folder: Path) -> Iterator[str]:
     """The address of the page."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=folder)) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/"
-        server.shutdown()
+    with file_server(folder) as address:
+        yield address
 
 
 @pytest.fixture
@@ -243,13 +229,13 @@ def test_a_failure_is_one_sentence_and_the_recording(look: Callable[..., Page], 
     tab = look(ALONE)
     shown = tab.get_attribute("#stage .lens-stage", "data-run")
     spoil(tab, kind)
-    _Quiet.cut = "weights-0" if kind == "cut off" else ""
+    Quiet.cut = "weights-0" if kind == "cut off" else ""
     try:
         tab.click(".lens-live-run")
         said = "text => document.querySelector('.lens-live-status').textContent.includes(text)"
         tab.wait_for_function(said, arg=FAILURES[kind], timeout=120_000)
     finally:
-        _Quiet.cut = ""
+        Quiet.cut = ""
     tab.wait_for_selector(f"#stage .lens-stage[data-run='{shown}'][data-state=done]")
     assert tab.is_enabled(".lens-live-run")
 

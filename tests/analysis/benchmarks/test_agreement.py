@@ -96,20 +96,3 @@ def test_a_broken_promise_is_exit_code_1(
     monkeypatch.setattr(agree, "texts", broken)
     assert main(words(tiny_folder, "--decoders", f"{EXACT}/linear", "--batch-sizes", "4")) == 1
     assert f"NOT exact: {EXACT}/linear at batch size 4." in capsys.readouterr().out.splitlines()
-
-
-@pytest.mark.parametrize(
-    ("more", "sentence"),
-    [
-        (["--decoders", "self_speculative/round"], "decoders must be some of"),
-        (["--batch-sizes", "0"], "batch sizes must be whole numbers >= 1"),
-        (["--max-new-tokens", "100000"], "max_new_tokens must be < the context length"),
-    ],
-)
-def test_bad_input_is_one_sentence(
-    tiny_folder: Path, more: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(words(tiny_folder, *more)) == 2
-    output = capsys.readouterr()
-    assert sentence in output.err.splitlines()[-1]
-    assert output.out == ""

@@ -187,23 +187,6 @@ def test_the_command(
     assert again.count(f"{tmp_path / 'runs'} had ") == 3, "what the store has is not run again"
 
 
-@pytest.mark.parametrize(
-    ("more", "sentence"),
-    [
-        ("--max-new-tokens 380", "question 0 of own does not fit"),
-        ("--prompts no/such.jsonl", "file no/such.jsonl does not exist"),
-        ("--task ifeval", "task must be a name of your own for "),
-    ],
-)
-def test_bad_input_is_one_sentence(
-    more: str, sentence: str, words: Callable[..., list[str]], checkers: Checkers, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(words(*more.split())) == 2
-    output = capsys.readouterr()
-    assert sentence in output.err.splitlines()[-1]
-    assert output.out == ""
-
-
 def test_a_task_without_prompts_needs_a_file(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["ifeval", "--checkpoint", "x", "--task", "own"]) == 2
     assert "task must be one of ifeval, verifiable without --prompts, got 'own'" in capsys.readouterr().err

@@ -83,22 +83,3 @@ def test_nobody_judged_the_answers(words: Callable[..., list[str]], tmp_path: Pa
     assert table["loss"].isna().all()
     assert table["speedup"].notna().all()
     assert store.table()["accuracy"].isna().all()
-
-
-@pytest.mark.parametrize(
-    ("more", "sentence"),
-    [
-        ("--decoders generate", "decoders must be decoders of ours, got generate"),
-        ("--decoders speculative", "speculative needs --draft SOURCE"),
-        ("--threads 0", "threads must be >= 1, got 0"),
-        ("--max-new-tokens 180", "question 81 of spec_bench does not fit"),
-    ],
-)
-def test_bad_input_is_one_sentence(
-    more: str, sentence: str, words: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(words(*more.split())) == 2
-    output = capsys.readouterr()
-    assert output.err.splitlines()[-1].startswith("analysis spec-bench: ")
-    assert sentence in output.err.splitlines()[-1]
-    assert output.out == ""

@@ -83,29 +83,6 @@ def test_generate_writes_what_the_baseline_writes(tiny_folder: Path, capsys: pyt
     assert generate["rounds"][0]["tokens"] == baseline["rounds"][0]["tokens"]
 
 
-@pytest.mark.parametrize(
-    ("more", "sentence"),
-    [
-        (["--decoders", "beam"], "decoders must be some of: generate; autoregressive;"),
-        (["--decoders", "sliding_window@2"], "threshold must be between 0 and 1"),
-        (["--batch-sizes", "1,x"], "batch sizes must be whole numbers >= 1, separated by commas, got '1,x'"),
-        (["--batch-sizes", "7"], "batch sizes must be between 1 and the 6 problems"),
-        (["--repeats", "2"], "repeats must be >= 5, got 2"),
-        (["--max-new-tokens", "100000"], "max_new_tokens must be < the context length"),
-    ],
-)
-def test_bad_input_is_one_sentence(
-    tiny_folder: Path, more: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(words(tiny_folder, *more)) == 2
-    output = capsys.readouterr()
-    last = output.err.splitlines()[-1]
-    assert last.startswith("analysis bench: ")
-    assert sentence in last
-    assert "Traceback" not in output.err
-    assert output.out == ""
-
-
 def test_speculative_runs_on_the_pair(
     tiny_folder: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -83,23 +83,3 @@ def test_timed_lanes_take_turns(tiny_folder: Path, tmp_path: Path, capsys: pytes
 def test_a_draft_is_reached(tiny_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     more = ["--decoder", "speculative/k3", "--draft", str(tiny_folder), "--tasks", "logic"]
     assert evaluated(capsys, words(tiny_folder, tmp_path, *more))["results"][0]["n"] == 2
-
-
-@pytest.mark.parametrize(
-    ("more", "sentence"),
-    [
-        (["--decoders", "beam"], "decoders must be some of"),
-        (["--tasks", "cooking"], "tasks must be all or some of"),
-        (["--batch-size", "0"], "batch_size must be >= 1"),
-        (["--threshold", "high"], "a threshold must be a number or none"),
-        (["--max-new-tokens", "100000"], "does not fit"),
-        (["--checkpoint", "no/such/folder"], "no/such/folder"),
-    ],
-)
-def test_bad_input_is_one_sentence(
-    tiny_folder: Path, tmp_path: Path, more: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(words(tiny_folder, tmp_path, *more)) == 2
-    output = capsys.readouterr()
-    assert sentence in output.err.splitlines()[-1]
-    assert output.out == ""

@@ -64,14 +64,14 @@ def test_masks_gain_tokens(mars: Checkpoint) -> None:
 def test_one_token_mode_equals_generate(name: str, decoders: list[str]) -> None:
     checkpoint = shipped(name)
     model = Qwen2ForCausalLM.from_pretrained(FOLDER / name, dtype=torch.float32).eval()
-    asked = prompts(checkpoint)[: PROBLEMS // 2]  # generate of transformers takes its time
-    written = [decode(checkpoint, asked, decoder, threshold=None) for decoder in decoders]
+    asked = prompts(checkpoint)[:FEW]  # generate of transformers takes its time
+    written = [decode(checkpoint, asked, decoder, threshold=None, max_new_tokens=96) for decoder in decoders]
     for row, prompt in enumerate(asked):
         reference = model.generate(
             torch.tensor([prompt]),
             attention_mask=torch.ones(1, len(prompt), dtype=torch.long),
             do_sample=False,
-            max_new_tokens=192,
+            max_new_tokens=96,
             eos_token_id=sorted(checkpoint.engine.stop_token_ids),
         )
         assert [texts[row] for texts in written] == [reference[0, len(prompt) :].tolist()] * len(decoders)
