@@ -42,16 +42,6 @@ def test_decoders_are_paired_with_ar(tiny_folder: Path, tmp_path: Path, capsys: 
     assert again["results"] == found["results"], "the runs are there"
 
 
-def test_the_batch_size_changes_no_answer(
-    tiny_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for size in ("1", "4"):
-        evaluated(capsys, words(tiny_folder, tmp_path, "--decoder", "sliding_window", "--batch-size", size))
-    store = read_runs(tmp_path / "runs")
-    one, four = (store.rows(entry["id"])[["text", "tokens", "passes", "correct"]] for entry in store.entries)
-    assert one.equals(four)
-
-
 def test_the_runs_are_those_of_a_sweep(tiny_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = evaluated(capsys, words(tiny_folder, tmp_path, "--decoders", "sliding_window@0.5"))
     plan = tmp_path / "plan.toml"

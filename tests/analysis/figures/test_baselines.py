@@ -6,7 +6,6 @@ import pandas as pd
 import pytest
 
 from analysis import figures
-from analysis.claims.evidence import GreedyRuns
 
 
 def test_speed_ups_are_over_ar_of_their_turn(of: Any, table: pd.DataFrame) -> None:
@@ -44,24 +43,6 @@ def test_the_baseline_is_sft_on_the_same_problems(of: Any, fabricate: Any) -> No
     assert part["ar_accuracy"] == 1.0  # the first 20 problems of a family are among those that are right
     assert pd.isna(more["ar_accuracy"])
     assert of(table, "autoregressive", model__name="larger")["baseline"] == runs[1][0]["id"]
-
-
-def test_the_baseline_is_that_of_the_claims(of: Any, fabricate: Any) -> None:
-    """Not the compute-matched one, although it has most runs; and not a sampled run."""
-    start, mars = fabricate.model("plain", "sft", None, None), fabricate.model("mars-b8")
-    double = {**fabricate.model("double", "sft", None, None), "examples": 2 * mars["examples"]}
-    runs = [
-        *(fabricate.run(double, batch_size=size) for size in (1, 4, 16)),
-        fabricate.run(start, problems=60, temperature=1.0),
-        fabricate.run(start),
-        fabricate.run(mars, "sliding_window"),
-    ]
-    store = fabricate.store(runs)
-    assert of(figures.measure(store), "sliding_window")["baseline"] == runs[-2][0]["id"]
-    greedy = GreedyRuns(store)
-    [model] = greedy.models(lambda model: model.stage == "mars")
-    assert greedy.start_of(model).fingerprint == start["fingerprint"]
-    assert greedy.compute_matched(model).fingerprint == double["fingerprint"]
 
 
 def test_timed_runs_take_their_accuracy_from_many(of: Any, fabricate: Any) -> None:

@@ -95,26 +95,6 @@ def test_the_same_setting_is_one_run(tiny_folder: Path) -> None:
     assert len(jobs(group(tiny_folder, **exact), group(tiny_folder, **exact, seed=8))) == 2
 
 
-def test_timed_runs_take_turns_by_batch_size(tiny_folder: Path) -> None:
-    sizes = {"batch_sizes": (1, 2), "timed": True}
-    plan = SweepPlan(
-        name="p",
-        groups=(
-            group(tiny_folder, "autoregressive", **sizes),
-            group(tiny_folder, "sliding_window", **sizes),
-            group(tiny_folder, "jacobi", name="alone"),
-        ),
-    )
-    turns = turns_of(plan)
-    assert [[job.setting["decoder"] for job in turn] for turn in turns] == [
-        ["autoregressive", "sliding_window"],
-        ["autoregressive", "sliding_window"],
-        ["jacobi"],
-    ]
-    assert [turn[0].setting["batch_size"] for turn in turns] == [1, 2, 16]
-    assert [turn[0].setting["group"] for turn in turns] == ["p/g", "p/g", None]
-
-
 def test_drafts_and_the_threshold_that_nobody_reads(tiny_folder: Path, plain_folder: Path) -> None:
     drafts = (str(plain_folder), str(tiny_folder))
     found = jobs(group(tiny_folder, "speculative", drafts=drafts))

@@ -115,19 +115,6 @@ def test_proposals_behind_a_copy_are_left_out() -> None:
     assert [draft.token_id for draft in chain[:2]] == [6, 7]
 
 
-def test_a_copy_makes_the_same_proposal_surer() -> None:
-    expected = Expectation(4)
-    text = read([3, 4, 5, 3, 4])
-    proposal = expected.proposal(5, 0.4)
-    [agreed] = expected.plan([proposal], 0.3, 2, text).chain
-    assert (agreed.token_id, agreed.reads) == (5, "draft")
-    assert agreed.odds > max(proposal.odds, expected.copy(5, 2).odds)
-    for _ in range(100):
-        expected.verified([agreed], 0)
-    assert expected.proposal(5, 0.4) == proposal
-    assert expected.plan([proposal], 0.3, 2, text).chain == ()
-
-
 def test_copies_are_calibrated_by_length_of_match() -> None:
     expected = Expectation(4)
     assert [expected.copy(5, length).odds for length in (1, 2, 3, 16)] == [0.25, 0.5, 0.65, 0.98]
@@ -146,13 +133,3 @@ def test_a_loop_is_copied_and_has_no_masks() -> None:
     assert Expectation(4).plan([], 0.06, 5, loop).drafts == 4, "no more than there is room for"
     assert Expectation(4).plan([], 0.06, 50, loop, 2).drafts == 2
     assert sum(Expectation(4).plan([], 0.06, 50, read([3, 4, 5])).masks) > 0
-
-
-def test_masks_that_gain_little_are_left_out() -> None:
-    """Their number hardly matters to what an adapter costs; where nothing is copied they stay."""
-    expected = Expectation(4)
-    text = read([*range(20, 60), 3, *range(20, 40)])
-    copied = expected.plan([], 0.005, 50, text, 6)
-    assert (copied.drafts, sum(copied.masks)) == (6, 0)
-    assert sum(expected.plan(list(copied.chain), 0.005, 50).masks[:-1]) > 0, "each is worth its price"
-    assert sum(expected.plan([], 0.03, 50, read([3, 4, 5])).masks) > 0
