@@ -13,7 +13,8 @@ Visit = Callable[..., Page]
 OpenTab = Callable[[Page, str], None]
 pytestmark = pytest.mark.browser
 
-# All rules once; what a mode changes is colours (the usual dark's are in test_colours.py). For a projector they are
+# All rules once, and with Compare for the whole page; what a mode changes is colours (the usual dark's are in
+# test_colours.py). For a projector they are
 # held to the stricter contrast of WCAG's AAA.
 MODES: dict[str, dict[str, Any]] = {
     "light": {"resultTypes": ["violations"]},
@@ -23,11 +24,11 @@ MODES: dict[str, dict[str, Any]] = {
 SEVERE = ("serious", "critical")
 
 
-def complaints(tab: Page, options: dict[str, Any]) -> list[str]:
-    """What axe finds that is serious or worse: rule, help, and each place."""
+def complaints(tab: Page, options: dict[str, Any], within: str | None = None) -> list[str]:
+    """What axe finds that is serious or worse: rule, help, and each place; on the page, or within one of its parts."""
     return [
         f"{rule['impact']} {rule['id']}: {rule['help']}: {node['target']} {node['html'][:160]} {node['failureSummary']}"
-        for rule in Axe().run(tab, options=options).response["violations"]
+        for rule in Axe().run(tab, within, options).response["violations"]
         if rule["impact"] in SEVERE
         for node in rule["nodes"]
     ]
@@ -53,9 +54,10 @@ def test_no_tab_has_a_serious_violation(site: Any, visit: Visit, open_tab: OpenT
         tab.locator("[data-lane=b] .lens-token").nth(3).hover()
         for name in names:
             open_tab(tab, name)
-            found += [f"{mode}, {name}: {complaint}" for complaint in complaints(tab, MODES[mode])]
+            part = None if name == "compare" else f"#tab-{name}"
+            found += [f"{mode}, {name}: {complaint}" for complaint in complaints(tab, MODES[mode], part)]
         tab.keyboard.press("?")
-        found += [f"{mode}, keys: {complaint}" for complaint in complaints(tab, MODES[mode])]
+        found += [f"{mode}, keys: {complaint}" for complaint in complaints(tab, MODES[mode], "dialog.lens-help")]
         tab.keyboard.press("Escape")
     assert found == []
 
@@ -63,10 +65,10 @@ def test_no_tab_has_a_serious_violation(site: Any, visit: Visit, open_tab: OpenT
 def test_what_opens_is_accessible_too(site: Any, visit: Visit) -> None:
     tab = visit(site.url + "?tab=learn&nonsense=1")
     tab.wait_for_selector(".lens-refused span:not(:empty)")
-    found = []
+    found = complaints(tab, MODES["light"])
     for entry in tab.locator(".lens-learn-entry").all():
         entry.click()
-        found += complaints(tab, MODES["light"])
+        found += complaints(tab, MODES["light"], "#tab-learn")
     assert found == []
     tab.evaluate("document.querySelector('.lens-masthead p').style.color = '#ddd'")
     assert any("color-contrast" in complaint for complaint in complaints(tab, MODES["light"])), "it finds what is wrong"

@@ -105,11 +105,7 @@ def test_a_projector_shows_three_lanes_in_large_type(two_pairs: Any, visit: Visi
     tab.wait_for_function(lanes.format(3))
     tab.wait_for_function(DRAWN)
     assert len(tab.evaluate(FIRST_TOKENS)) == 3
-
-
-def test_the_panel_of_settings_is_remembered(two_pairs: Any, visit: Visit) -> None:
-    two_pairs.ready.touch()
-    tab = visit(two_pairs.url + "?models=tiny", settings=False)
+    # The panel of settings is remembered.
     assert not tab.is_visible("#pace")
     tab.click(".lens-settings-button")
     assert tab.is_visible("#pace")
