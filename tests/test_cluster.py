@@ -82,6 +82,12 @@ def deploy(nodes: Any) -> Callable[..., str]:
     return deploy
 
 
+@pytest.fixture(scope="module")
+def small(deploy: Callable[..., str]) -> str:
+    """The address of one replica with one place, beside which there may be another."""
+    return deploy("second", "--min-replicas", "1", "--places", "1")
+
+
 def events(url: str, first: Callable[[], object] = lambda: None) -> tuple[str, bool]:
     """The text of a streamed answer, and whether it came to its end; `first` is called at its first event."""
     text, ended = "", False
@@ -119,7 +125,7 @@ def until(condition: Callable[[], bool], seconds: float = 240) -> None:
         time.sleep(0.2)
 
 
-def test_replicas_stream_die_and_are_updated(deploy: Callable[..., str]) -> None:
+def test_replicas_stream_die_and_are_updated(deploy: Callable[..., str], request: pytest.FixtureRequest) -> None:
     import ray
 
     url = deploy("first")
@@ -160,7 +166,7 @@ def test_replicas_stream_die_and_are_updated(deploy: Callable[..., str]) -> None
 
     with ThreadPoolExecutor(2) as threads:
         asking = [threads.submit(ask, number) for number in range(2)]
-        deploy("second")
+        assert request.getfixturevalue("small") == url
         ended.set()
         statuses = [status for one in asking for status in one.result()]
     assert len(statuses) > 2
@@ -168,17 +174,16 @@ def test_replicas_stream_die_and_are_updated(deploy: Callable[..., str]) -> None
     assert httpx.get(f"{url}/v1/models").json()["data"][0]["id"] == "second"
 
 
-def test_a_replica_is_added_under_load(deploy: Callable[..., str]) -> None:
-    url = deploy("grows", "--min-replicas", "1", "--places", "1")
+def test_a_replica_is_added_under_load(small: str) -> None:
     until(lambda: len(replicas()) == running() == 1)
-    text, _ = events(url)
+    text, _ = events(small)
     grown = threading.Event()
 
     def read(_: int) -> set[tuple[str, bool]]:
         found = set()
         while not grown.is_set():
-            found.add(events(url))
-        return found | {events(url)}
+            found.add(events(small))
+        return found | {events(small)}
 
     with ThreadPoolExecutor(4) as threads:
         reading = [threads.submit(read, number) for number in range(4)]
@@ -189,21 +194,18 @@ def test_a_replica_is_added_under_load(deploy: Callable[..., str]) -> None:
         assert [one.result() for one in reading] == [{(text, True)}] * 4
 
 
-def test_a_request_on_a_dying_replica_gets_status(deploy: Callable[..., str]) -> None:
-    """500, or 200 if Ray asks the new replica; but no answer that breaks off, and none that never comes."""
+def test_a_request_on_a_dying_replica_gets_status(small: str) -> None:
+    """500, or 200 if Ray asks another replica; but no answer that breaks off, and none that never comes."""
     import ray
 
-    url = deploy("dies", "--replicas", "1", "--min-replicas", "1", "--places", "1")
-    until(lambda: len(replicas()) == running() == 1)
-
     def ask(_: int) -> tuple[int, str]:
-        found = httpx.post(f"{url}/v1/chat/completions", json=CHAT, timeout=240)
+        found = httpx.post(f"{small}/v1/chat/completions", json=CHAT, timeout=240)
         return found.status_code, found.text
 
     text = json.loads(ask(0)[1])["choices"][0]["message"]["content"]
     with ThreadPoolExecutor(40) as threads:
         asking = [threads.submit(ask, number) for number in range(40)]
-        until(lambda: httpx.get(f"{url}/health", timeout=60).json()["waiting"] > 10)
+        until(lambda: httpx.get(f"{small}/health", timeout=60).json()["waiting"] > 10)
         ray.kill(replicas()[0])
         answers = [one.result() for one in asking]
     for status, body in [*answers, ask(0)]:
