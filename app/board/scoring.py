@@ -1,7 +1,6 @@
 """Runs a score board: the lanes answer one problem after another, each as in a run of Compare."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 
@@ -40,32 +39,31 @@ def _steps(runner: Runner, _: str, live: LiveRun, plan: Plan, choices: Sequence[
     if not (yield from runner.prepared(choices, live)):
         return
     lanes = dict[str, BoardLane]()
-    with ExitStack() as stack:
-        requests = [
-            _fitting(request, problems, plan.max_new_tokens)
-            for request in lane_request.with_checkpoints(choices, runner.models, stack)
-        ]
-        for number, problem in enumerate(problems):
-            question = Question(
-                prompt=problem.prompt, threshold=None, max_new_tokens=plan.max_new_tokens, limits=plan.limits
-            )
-            entries, cards = runner.entered(requests, question, live)
-            if not number:
-                lanes = {entry.lane.key: BoardLane(entry.request, entry.lane.settings.threshold) for entry in entries}
-                key = baseline_of([*lanes.values()]).request.key if lanes else None
-                yield Step((messages.LanesLoaded(kind="met", lanes=cards, baseline=key),))
-                if key is None:
-                    raise ModelError(cannot_write(cards))
-                baseline = lanes[key]
-                yield Step((stream.state("running", f"The lanes solve {plan.count} problems."),))
-            begun = [messages.ProblemsBegun(kind="writing", lane=one.lane.key, problems=[number]) for one in entries]
-            yield Step((*begun,))
-            for entry in _finished(entries, live, runner.queue):
-                outcome = lanes[entry.lane.key].add(number, problem, entry.lane)
-                rows = (standing(lane, baseline) for lane in lanes.values())
-                yield Step((messages.wrote(entry.lane.key, number, outcome), *rows))
-            if live.stopped:
-                break
+    requests = [
+        _fitting(request, problems, plan.max_new_tokens)
+        for request in lane_request.with_checkpoints(choices, runner.models)
+    ]
+    for number, problem in enumerate(problems):
+        question = Question(
+            prompt=problem.prompt, threshold=None, max_new_tokens=plan.max_new_tokens, limits=plan.limits
+        )
+        entries, cards = runner.entered(requests, question, live)
+        if not number:
+            lanes = {entry.lane.key: BoardLane(entry.request, entry.lane.settings.threshold) for entry in entries}
+            key = baseline_of([*lanes.values()]).request.key if lanes else None
+            yield Step((messages.LanesLoaded(kind="met", lanes=cards, baseline=key),))
+            if key is None:
+                raise ModelError(cannot_write(cards))
+            baseline = lanes[key]
+            yield Step((stream.state("running", f"The lanes solve {plan.count} problems."),))
+        begun = [messages.ProblemsBegun(kind="writing", lane=one.lane.key, problems=[number]) for one in entries]
+        yield Step((*begun,))
+        for entry in _finished(entries, live, runner.queue):
+            outcome = lanes[entry.lane.key].add(number, problem, entry.lane)
+            rows = (standing(lane, baseline) for lane in lanes.values())
+            yield Step((messages.wrote(entry.lane.key, number, outcome), *rows))
+        if live.stopped:
+            break
     yield Step((_closing([*lanes.values()], live),))
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -87,10 +86,8 @@ def generate(
         for changed in _now_and_then(runner.ready(names, live), now):
             status = changed or status
             yield {"state": status["state"], "sentence": status["sentence"]}
-        with ExitStack() as stack:
-            checkpoint, *draft = [stack.enter_context(runner.models.use(name)) for name in names]
-            lane = yield from _write(runner, _paired(wanted.decoder, checkpoint, *draft), wanted, live, now)
-            yield _whole(lane)
+        checkpoint = _paired(wanted.decoder, *map(runner.models.get, names))
+        yield _whole((yield from _write(runner, checkpoint, wanted, live, now)))
     except ValueError:
         raise
     except Exception as error:  # noqa: BLE001 - whatever it was, the caller gets a sentence

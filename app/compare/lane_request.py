@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -100,15 +99,15 @@ def checkpoint_names(choices: Sequence[LaneChoice]) -> list[str]:
     return list(dict.fromkeys(name for choice in choices for name in choice.checkpoints))
 
 
-def with_checkpoints(choices: Sequence[LaneChoice], models: Models, stack: ExitStack) -> list[LaneRequest]:
-    """The lanes with their checkpoints, which stay loaded until `stack` is closed."""
-    return [_with_checkpoint(request, models, stack) for request in requested(choices)]
+def with_checkpoints(choices: Sequence[LaneChoice], models: Models) -> list[LaneRequest]:
+    """The lanes with their checkpoints."""
+    return [_with_checkpoint(request, models) for request in requested(choices)]
 
 
-def _with_checkpoint(request: LaneRequest, models: Models, stack: ExitStack) -> LaneRequest:
+def _with_checkpoint(request: LaneRequest, models: Models) -> LaneRequest:
     choice = request.choice
     try:
-        checkpoint, *draft = [stack.enter_context(models.use(name)) for name in choice.checkpoints]
+        checkpoint, *draft = map(models.get, choice.checkpoints)
         if draft:
             from mars.checkpoint.checkpoint import paired  # late: torch
 

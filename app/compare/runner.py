@@ -4,7 +4,6 @@ import logging
 import threading
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import ExitStack
 from contextvars import copy_context
 from dataclasses import replace
 from functools import partial
@@ -53,13 +52,12 @@ class Runner:
         What a checkpoint has to say about its lane is there if it is loaded; else it comes with a run.
         """
         requests, names = lane_request.requested(lanes), lane_request.checkpoint_names(lanes)
-        with ExitStack() as stack:
-            if not self.elsewhere:
-                for name in names:
-                    self.models.request(name)
-                if all(self.models.wait(name, POLL_SECONDS) for name in names):
-                    requests = lane_request.with_checkpoints(lanes, self.models, stack)
-            cards = [request.card() for request in requests]
+        if not self.elsewhere:
+            for name in names:
+                self.models.request(name)
+            if all(self.models.wait(name, POLL_SECONDS) for name in names):
+                requests = lane_request.with_checkpoints(lanes, self.models)
+        cards = [request.card() for request in requests]
         problem = cannot_write(cards)
         state = stream.state("failed", problem) if problem else stream.state("idle", READY)
         return stream.lines((stream.opening(uuid4().hex, cards), state))
@@ -116,14 +114,13 @@ class Runner:
         yield Step((stream.opening(identity, cards),))
         if not (yield from self.prepared(lanes, live)):
             return
-        with ExitStack() as stack:
-            entries, cards = self.entered(lane_request.with_checkpoints(lanes, self.models, stack), question, live)
-            yield Step((stream.opening(identity, cards),))
-            if not entries:
-                raise ModelError(cannot_write(cards))
-            ran.extend(entry.lane for entry in entries)
-            yield Step((stream.state("running", _running(cards)),))
-            yield from compare(entries, question, live, self.queue)
+        entries, cards = self.entered(lane_request.with_checkpoints(lanes, self.models), question, live)
+        yield Step((stream.opening(identity, cards),))
+        if not entries:
+            raise ModelError(cannot_write(cards))
+        ran.extend(entry.lane for entry in entries)
+        yield Step((stream.state("running", _running(cards)),))
+        yield from compare(entries, question, live, self.queue)
 
     def entered(
         self, requests: Sequence[LaneRequest], question: Question, live: LiveRun

@@ -1,7 +1,6 @@
 """A sweep of τ on one prompt: AR, and then the lane that follows the slider at five thresholds, one after another."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
 from dataclasses import replace
 from difflib import SequenceMatcher
 from functools import partial
@@ -74,20 +73,19 @@ def _steps(runner: Runner, _: str, live: LiveRun, question: Question, choices: S
     yield Step((SweepOpening(kind="open", title=swept.title, checkpoint=swept.choice.checkpoint),))
     if not (yield from runner.prepared(choices, live)):
         return
-    with ExitStack() as stack:
-        baseline, swept = lane_request.with_checkpoints(choices, runner.models, stack)
-        requests = [baseline, *(_at(swept, threshold) for threshold in THRESHOLDS)]
-        lanes = list[Lane]()
-        for request in requests[:2]:  # slow first calls count nowhere
-            _write(runner, request, replace(question, max_new_tokens=FEWEST_TOKENS), live)
-        for number, request in enumerate(requests, 1):
-            name = f"τ = {request.choice.threshold}" if lanes else "AR"
-            yield Step((stream.state("running", f"{name} writes: {number} of {len(requests)}."),))
-            lane = _write(runner, request, question, live)
-            if lane.finish_reason == "cancelled":
-                break
-            lanes.append(lane)
-            yield Step((row(lane, lanes[0]),))
+    baseline, swept = lane_request.with_checkpoints(choices, runner.models)
+    requests = [baseline, *(_at(swept, threshold) for threshold in THRESHOLDS)]
+    lanes = list[Lane]()
+    for request in requests[:2]:  # slow first calls count nowhere
+        _write(runner, request, replace(question, max_new_tokens=FEWEST_TOKENS), live)
+    for number, request in enumerate(requests, 1):
+        name = f"τ = {request.choice.threshold}" if lanes else "AR"
+        yield Step((stream.state("running", f"{name} writes: {number} of {len(requests)}."),))
+        lane = _write(runner, request, question, live)
+        if lane.finish_reason == "cancelled":
+            break
+        lanes.append(lane)
+        yield Step((row(lane, lanes[0]),))
     shared = _SHARED if any(lane.shared for lane in lanes) else ""
     yield Step((stream.state("stopped", live.reason) if live.stopped else stream.state("done", f"Done.{shared}"),))
 

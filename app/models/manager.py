@@ -5,10 +5,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,9 +29,9 @@ class ModelError(ValueError):
 class Models:
     """Checkpoints by name. Loading happens in one background thread, in the order of the requests.
 
-    At most `KEPT` stay loaded: before another one is loaded, the one that has been idle longest is unloaded, never one
-    that is in `pinned` or in use. Where memory is short, more are unloaded. A checkpoint that failed to load is tried
-    again on request, since its folder may have been repaired. `told` gives the current step of loading a source.
+    At most `KEPT` stay loaded: before another one is loaded, the one that has been idle longest is let go, never one
+    that is in `pinned`; a run that uses it goes on with it. Where memory is short, more go. A checkpoint that failed to
+    load is tried again on request, since its folder may have been repaired. `told` gives the step of loading a source.
     """
 
     def __init__(
@@ -48,12 +46,10 @@ class Models:
         self._load = load
         self._pinned = frozenset(pinned)
         self._told = told
-        self._lock = threading.RLock()
+        self._lock = threading.Lock()
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="checkpoint")
-        self._loading: dict[str, Future[Checkpoint]] = {}
+        self._loading: dict[str, Future[Checkpoint]] = {}  # what was used last comes last
         self._began: dict[str, float] = {}
-        self._users: Counter[str] = Counter()
-        self._order: list[str] = []  # what was used, the latest last
 
     @property
     def sources(self) -> Mapping[str, str]:
@@ -93,27 +89,17 @@ class Models:
         return True
 
     def get(self, name: str) -> Checkpoint:
-        """The checkpoint, once it is loaded; ModelError if it cannot be. Only `use` keeps it from being unloaded."""
+        """The checkpoint, once it is loaded; ModelError if it cannot be."""
         try:
             checkpoint = self._future(name).result()
         except ModelError:
             raise
         except Exception as error:
             raise ModelError(self._sentence(name, error)) from error
-        self._touch(name)
-        return checkpoint
-
-    @contextmanager
-    def use(self, name: str) -> Iterator[Checkpoint]:
-        """As `get`; the checkpoint stays loaded as long as the context is open."""
-        self.request(name)
         with self._lock:
-            self._users[name] += 1
-        try:
-            yield self.get(name)
-        finally:
-            with self._lock:
-                self._users[name] -= 1
+            if future := self._loading.pop(name, None):
+                self._loading[name] = future
+        return checkpoint
 
     def _future(self, name: str, again: bool = False) -> Future[Checkpoint]:
         if not isinstance(name, str) or name not in self._sources:
@@ -128,8 +114,8 @@ class Models:
     def _load_and_tell(self, name: str) -> Checkpoint:
         self._began[name] = time.monotonic()
         try:
-            self._make_room(KEPT - 1)
-            checkpoint = self._load_with_room(name)
+            self._unload(len(self._loaded()) - KEPT + 1)
+            return self._load_with_room(name)
         except ValueError as error:
             _log.warning("%s cannot be used. %s", name, complete(str(error)))
             raise _without_frames(error) from None
@@ -138,8 +124,6 @@ class Models:
             raise _without_frames(error) from None
         finally:
             del self._began[name]
-        self._touch(name)
-        return checkpoint
 
     def _load_with_room(self, name: str) -> Checkpoint:
         """Load; while memory is short, unload one idle checkpoint more and try again."""
@@ -151,29 +135,21 @@ class Models:
                     raise
                 _without_frames(error)
                 release()
-                if not self._make_room(len(self._loaded()) - 1):
+                if not self._unload(1):
                     raise
 
-    def _make_room(self, most: int) -> bool:
-        """Unload idle checkpoints until at most `most` are loaded; returns whether any was unloaded."""
+    def _unload(self, number: int) -> bool:
+        """Let go of so many checkpoints, those idle longest first; returns whether any went."""
         with self._lock:
-            loaded = self._loaded()
-            idle = [name for name in self._order if name in loaded and not self._users[name]]
-            gone = [name for name in idle if name not in self._pinned][: max(0, len(loaded) - most)]
+            gone = [name for name in self._loaded() if name not in self._pinned][: max(0, number)]
             for name in gone:
                 del self._loading[name]
         if gone:
-            _log.info("unloaded %s", ", ".join(gone))
             release()
         return bool(gone)
 
     def _loaded(self) -> list[str]:
-        with self._lock:
-            return [name for name, future in self._loading.items() if _state(future) == "loaded"]
-
-    def _touch(self, name: str) -> None:
-        with self._lock:
-            self._order = [*(other for other in self._order if other != name), name]
+        return [name for name, future in list(self._loading.items()) if _state(future) == "loaded"]
 
     def _sentence(self, name: str, error: Exception) -> str:
         if is_out_of_memory(error):

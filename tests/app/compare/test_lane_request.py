@@ -1,5 +1,4 @@
 from collections.abc import Callable
-from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
@@ -29,8 +28,7 @@ def test_a_card_says_what_is_unusual(make_runner: Callable[..., Any]) -> None:
     choice = LaneChoice(
         checkpoint="mars", follows=False, threshold=0.3, score="entropy", block_size=4, temperature=0.5, top_p=0.9
     )
-    with ExitStack() as stack:
-        first, second = with_checkpoints([choice, DRAFTED], make_runner().models, stack)
+    first, second = with_checkpoints([choice, DRAFTED], make_runner().models)
     card = first.card()
     assert card["note"] == "MARS, threshold, block size 4, τ 0.30, by entropy, temperature 0.5, top-p 0.9 · CPU"
     assert (card["family"], card["checkpoint"], card["score"]) == ("masks", "mars", "entropy")
@@ -40,8 +38,7 @@ def test_a_card_says_what_is_unusual(make_runner: Callable[..., Any]) -> None:
 
 def test_a_broken_checkpoint_concerns_its_lane_only(make_runner: Callable[..., Any]) -> None:
     lanes = [replace(MARS, checkpoint="broken"), AR, replace(DRAFTED, draft="broken")]
-    with ExitStack() as stack:
-        found = with_checkpoints(lanes, make_runner().models, stack)
+    found = with_checkpoints(lanes, make_runner().models)
     assert [bool(lane.problem) for lane in found] == [True, False, True]
     assert "config.json of broken is missing" in str(found[0].problem)
 
