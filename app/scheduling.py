@@ -220,9 +220,9 @@ class Sessions:
         self._live: dict[str, LiveRun] = {}
         self._finished: dict[str, tuple[str, deque[Run]]] = {}  # the session that ended a run last comes last
 
-    def running(self, session: str) -> bool:
-        """Whether `session` has a live run."""
-        return session in self._live
+    def live(self, session: str) -> LiveRun | None:
+        """What `session` runs now."""
+        return self._live.get(session)
 
     def begin(self, session: str, run: LiveRun) -> None:
         """Make `run` the live one of `session`."""
@@ -247,15 +247,6 @@ class Sessions:
         """Stop what `session` runs, if anything."""
         if run := self._live.get(session):
             run.stop()
-
-    def set_threshold(self, session: str, threshold: float | None) -> None:
-        """Move the slider of the live run; without a live run nothing happens."""
-        if run := self._live.get(session):
-            run.slider.threshold = threshold
-
-    def set_pace(self, session: str, passes_per_second: float) -> None:
-        if run := self._live.get(session):
-            run.passes_per_second = passes_per_second
 
     def finished(self, session: str) -> list[Run]:
         """The last finished runs of `session`, the newest last."""

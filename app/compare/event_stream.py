@@ -2,14 +2,13 @@
 
 A step waits until it is due at the pace of the page; steps are gathered into pictures, at most twenty a second, five at
 full speed. Slowing down scales the model time of all lanes by the same factor, so they keep their true proportion, and
-touches no clock: waits lie between passes. The lines are kept for a while after the run has ended, so that a page that
-lost its connection goes on where it stopped.
+touches no clock: waits lie between passes. Lines stay after the end of a run, so that a page that lost its connection
+goes on where it stopped.
 """
 
 import asyncio
 import threading
 import time
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -23,8 +22,8 @@ FRAME_SECONDS = 0.05
 HURRIED_FRAME_SECONDS = 0.2  # at full speed: every picture takes time from the models, where they share a processor
 FOLLOWED_SECONDS = 120.0
 """A run that no page has read for so long is stopped."""
-KEPT_SECONDS = 120.0
 MOST_KEPT = 32
+"""Runs that are over, whose lines stay for pages that still read them."""
 QUIET_SECONDS = 15.0
 """A connected page gets something at least this often, so that no proxy takes its connection for dead."""
 ABANDONED = "Stopped, since no page had read this run for two minutes."
@@ -98,18 +97,13 @@ class EventStream:
         self.identity = identity
         self.session = session
         self.live = live
-        self.closed: float | None = None
+        self.closed = False
         self._now = now
         self._changed = threading.Condition()
-        self._texts: list[str] = []
-        self._ends: list[int] = []
+        self._lines: list[str] = []
         self._result: Run | None = None
         self._wakes: list[Callable[[], None]] = []
         self._left = now()
-
-    @property
-    def lines(self) -> int:
-        return self._ends[-1] if self._ends else 0
 
     def write(self, steps: Iterable[Step]) -> None:
         """Append the lines of `steps` as they are due; ends the run when no page has followed for FOLLOWED_SECONDS."""
@@ -118,31 +112,26 @@ class EventStream:
 
     def put(self, text: str) -> None:
         with self._changed:
-            self._texts.append(text)
-            self._ends.append(self.lines + text.count("\n"))
+            self._lines += text.split("\n")[:-1]
             self._wake()
 
     def close(self, result: Run | None = None) -> None:
         """End the stream: the run is over, and no more lines come."""
         with self._changed:
             self._result = result
-            self.closed = self._now()
+            self.closed = True
             self._wake()
 
     def result(self, timeout_seconds: float) -> Run | None:
         """Wait until the run is over and return it; None if it still goes on when the time is up, or had no pass."""
         with self._changed:
-            self._changed.wait_for(lambda: self.closed is not None, timeout_seconds)
+            self._changed.wait_for(lambda: self.closed, timeout_seconds)
             return self._result
 
     def behind(self, after: int) -> str:
         """All lines after the first `after` ones."""
         with self._changed:
-            place = bisect_right(self._ends, after)
-            texts = self._texts[place:]
-            if texts and (within := after - (self._ends[place - 1] if place else 0)):
-                texts[0] = texts[0].split("\n", within)[within]
-            return "".join(texts)
+            return "".join(f"{line}\n" for line in self._lines[after:])
 
     async def follow(self, after: int) -> AsyncIterator[tuple[int, str]]:
         """Yield the lines after the first `after` ones as they come: the number of all lines so far, and the new ones.
@@ -160,7 +149,7 @@ class EventStream:
         try:
             while True:
                 woken.clear()
-                over = self.closed is not None
+                over = self.closed
                 if text := self.behind(after):
                     after += text.count("\n")
                     yield after, text
@@ -191,27 +180,23 @@ class EventStream:
 
 
 class EventStreams:
-    """The event streams of live runs by the identity of the run, which only its page knows: nobody can guess it."""
+    """The event streams of runs by the identity of the run, which only its page knows: nobody can guess it."""
 
-    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
-        self._now = now
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._streams: dict[str, EventStream] = {}
 
     def open(self, identity: str, session: str, live: LiveRun) -> EventStream:
-        """A new event stream for a run; drops those of runs that ended long ago."""
-        event_stream = EventStream(identity, session, live, self._now)
+        """A new event stream for a run; drops all but the latest of those that are over."""
+        event_stream = EventStream(identity, session, live)
         with self._lock:
-            over = [(one.closed, one.identity) for one in self._streams.values() if one.closed is not None]
-            recent = [name for closed, name in over if self._now() - closed <= KEPT_SECONDS][-MOST_KEPT:]
-            for _, name in over:
-                if name not in recent:
-                    del self._streams[name]
+            for name in [name for name, one in self._streams.items() if one.closed][:-MOST_KEPT]:
+                del self._streams[name]
             self._streams[identity] = event_stream
         return event_stream
 
     def find(self, identity: str) -> EventStream | None:
-        """The event stream of a run that is live or ended a short while ago; None for any other."""
+        """The event stream of a run that is live or one of the latest; None for any other."""
         return self._streams.get(identity)
 
     def leave(self, identity: str) -> None:

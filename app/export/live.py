@@ -12,7 +12,7 @@ import subprocess
 import tarfile
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -33,31 +33,18 @@ _BLOCK_SIZE = 4
 TITLES = (("a", "AR", "autoregressive"), ("b", "MARS", "sliding_window"), ("c", "MARS exact", "self_speculative"))
 
 
-@dataclass(frozen=True)
-class Package:
-    """A package of npm: its version, the hash of its archive, and the files of its `dist` that are taken."""
-
-    name: str
-    version: str
-    sha512: str
-    files: Sequence[str]
-
-
-PACKAGES = (
-    Package(
-        "onnxruntime-web",
-        "1.30.0",
+PACKAGES = {
+    "onnxruntime-web@1.30.0": (
         "q0y+JrrtukXSzsBWEMccVfqX25LRmosXHF+CaRJmg8pZClzcV7svNc4rKY3jL02Vb7QmRMDs1SigqR4CXAfKYQ==",
         (*_SCRIPTS, *(f"{build}{end}" for build in (WASM, WEBGPU) for end in (".mjs", ".wasm"))),
     ),
-    Package(
-        "@huggingface/tokenizers",
-        "0.2.0",
+    "@huggingface/tokenizers@0.2.0": (
         "LidMHe1FpcSYH4vcSjXooda34pC0M8m1gmDOv7SQi6Iv+ib1zX7J3sHBCC9/3FPCkn2k1b55FneVqMRxrr99pg==",
         (TOKENIZER,),
     ),
-)
-"""ONNX Runtime Web runs the models; the other reads a tokenizer.json as the tokenizers library of Python does."""
+}
+"""Packages of npm: the hash of each archive, and the files of its `dist` that are taken. ONNX Runtime Web runs the
+models; the other reads a tokenizer.json as the tokenizers library of Python does."""
 
 
 def runtime() -> dict[str, Path]:
@@ -67,17 +54,16 @@ def runtime() -> dict[str, Path]:
         ValueError: npm is missing, the registry does not answer, or an archive has another hash.
     """
     found: dict[str, Path] = {}
-    for package in PACKAGES:
-        folder = cache_folder() / "npm" / f"{package.name.rpartition('/')[2]}-{package.version}"
-        kept = {name: folder / (f"{name}.z" if name.endswith(".wasm") else name) for name in package.files}
+    for package, (sha512, files) in PACKAGES.items():
+        folder = cache_folder() / "npm" / package.rpartition("/")[2].replace("@", "-")
+        kept = {name: folder / (f"{name}.z" if name.endswith(".wasm") else name) for name in files}
         if not all(path.is_file() for path in kept.values()):
-            _fetch(package, kept)
+            _fetch(package, sha512, kept)
         found |= {path.name: path for path in kept.values()}
     return found
 
 
-def _fetch(package: Package, kept: Mapping[str, Path]) -> None:
-    asked = f"{package.name}@{package.version}"
+def _fetch(asked: str, sha512: str, kept: Mapping[str, Path]) -> None:
     with TemporaryDirectory() as place:
         command = ["npm", "pack", asked, "--ignore-scripts", "--silent", "--pack-destination", place]
         try:
@@ -85,7 +71,7 @@ def _fetch(package: Package, kept: Mapping[str, Path]) -> None:
         except (OSError, subprocess.CalledProcessError) as error:
             raise ValueError(f"{asked} cannot be had with npm pack ({error}): a live page needs npm, once") from error
         [archive] = Path(place).glob("*.tgz")
-        if base64.b64encode(hashlib.sha512(archive.read_bytes()).digest()).decode() != package.sha512:
+        if base64.b64encode(hashlib.sha512(archive.read_bytes()).digest()).decode() != sha512:
             raise ValueError(f"{asked} is not the archive that this version of the app was made with")
         with tarfile.open(archive) as packed:
             for name, path in kept.items():

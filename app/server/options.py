@@ -4,7 +4,6 @@ import argparse
 import re
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from app.models import pairs
@@ -18,8 +17,7 @@ from mars.options import SOURCES, add_base_options, add_device_options, whole
 _HOST_NAME = re.compile(r"(\*\.)?[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class Options(argparse.Namespace):
     """Options, checked. `sources` are the checkpoints by name.
 
     `pairs` are those that the page offers, the first at the start; `note` says why the first is not the usual one.
@@ -37,31 +35,21 @@ class Options:
     limits: Limits
     host: str
     port: int | None
-    allowed_hosts: tuple[str, ...]
-    accounts: tuple[tuple[str, str], ...]
-
-
-_AS_GIVEN = ("base", "allow_other_base", "device", "places", "queue_size", "host", "port")
+    allowed_hosts: list[str]
+    accounts: list[tuple[str, str]]
 
 
 def read(arguments: Sequence[str] | None = None) -> Options:
     """The options of a command line; leaves with exit status 2 and one sentence where something is wrong."""
     command = parser()
-    given = command.parse_args(arguments)
+    given = command.parse_args(arguments, Options())
     try:
-        accounts = _accounts(given.auth_file) if given.auth_file else ()
+        given.accounts = _accounts(given.auth_file) if given.auth_file else []
     except ValueError as error:
         command.error(str(error))
-    sources, offered_pairs, note = _offer({"ar": given.ar, "mars": given.mars}, given.checkpoint)
-    return Options(
-        sources=sources,
-        pairs=offered_pairs,
-        note=note,
-        limits=Limits(new_tokens=given.max_new_tokens_limit),
-        allowed_hosts=tuple(given.allowed_host),
-        accounts=accounts,
-        **{name: getattr(given, name) for name in _AS_GIVEN},
-    )
+    given.sources, given.pairs, given.note = _offer({"ar": given.ar, "mars": given.mars}, given.checkpoint)
+    given.limits = Limits(new_tokens=given.max_new_tokens_limit)
+    return given
 
 
 def parser() -> argparse.ArgumentParser:
@@ -87,6 +75,7 @@ def parser() -> argparse.ArgumentParser:
     add("--host", default="127.0.0.1", help="address to bind to (default: this machine only)")
     add(
         "--allowed-host",
+        dest="allowed_hosts",
         action="append",
         default=[],
         type=_host_name,
@@ -147,7 +136,7 @@ def _offer(lanes: dict[str, str | None], others: Sequence[str]) -> tuple[dict[st
     return sources, (tiny,) if wanted == TINY_SOURCES else (pairs.real(**first), tiny), note
 
 
-def _accounts(file: Path) -> tuple[tuple[str, str], ...]:
+def _accounts(file: Path) -> list[tuple[str, str]]:
     """The accounts in the lines of a file, without blank ones and those with a #.
 
     ValueError says which line is wrong, and no password.
@@ -165,7 +154,7 @@ def _accounts(file: Path) -> tuple[tuple[str, str], ...]:
         passwords[user] = password
     if not passwords:
         raise ValueError(f"--auth-file {file} names nobody: write one USER:PASSWORD a line")
-    return tuple(passwords.items())
+    return [*passwords.items()]
 
 
 def _host_name(text: str) -> str:

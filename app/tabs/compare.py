@@ -156,7 +156,7 @@ class Tab:
 
     def _introduce(self, request: gr.Request, *lanes: Any) -> Any:
         """The idle stage with these lanes; nothing while a run is on."""
-        if self.runner.sessions.running(str(request.session_hash)):
+        if self.runner.sessions.live(str(request.session_hash)):
             return gr.skip()
         try:
             return self.runner.introduce(self.row.read(*lanes))
@@ -223,7 +223,7 @@ class Tab:
         identity, session = event._data if isinstance(event._data, str) else "", str(request.session_hash)
         run = self.runner.result(session, identity)
         # The buttons of a later run that has begun stay as they are.
-        buttons = (gr.skip(), gr.skip()) if self.runner.sessions.running(session) else ended()
+        buttons = (gr.skip(), gr.skip()) if self.runner.sessions.live(session) else ended()
         if run is None or any(run.id == other.id for other in self.runner.sessions.finished(session)):
             return *buttons, gr.skip()
         self.runner.sessions.keep(session, request.client.host if request.client else "", run)
@@ -235,13 +235,15 @@ class Tab:
     def steer(self, value: float, key: object, request: gr.Request) -> tuple[str, str]:
         """Handle a move of the slider; the value in words, and what was measured there of the pair `key`."""
         with refusing():
-            self.runner.sessions.set_threshold(str(request.session_hash), threshold_of(value))
+            if live := self.runner.sessions.live(str(request.session_hash)):
+                live.slider.threshold = threshold_of(value)
             return threshold_words(value), stop_words(value, self.starts[self.models.pair(key).key])
 
     def _set_pace(self, value: float, request: gr.Request) -> None:
         with refusing():
             pace = rate(checked(PACE, value, "The pace"))
-            self.runner.sessions.set_pace(str(request.session_hash), pace)
+            if live := self.runner.sessions.live(str(request.session_hash)):
+                live.passes_per_second = pace
 
 
 def threshold_of(value: object) -> float | None:

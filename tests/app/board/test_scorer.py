@@ -54,7 +54,7 @@ def over(runner: Runner, identity: str) -> str:
     """A board, once it is over."""
     found = event_stream(runner, identity)
     assert found.result(PATIENCE_SECONDS) is None
-    assert found.closed is not None
+    assert found.closed
     return found.behind(0)
 
 
@@ -99,7 +99,7 @@ def test_every_lane_writes_every_problem_once(make_runner: MakeRunner) -> None:
     assert rows["b"]["tokensPerForward"] > 1.5
     assert rows["b"]["speedup"] == pytest.approx(rows["b"]["tokensPerSecond"] / rows["a"]["tokensPerSecond"], rel=1e-3)
     assert closing(found) == ("done", "Done. AR: 2 of 5 right. MARS: 2 of 5 right.")
-    assert not runner.sessions.running("me")
+    assert not runner.sessions.live("me")
     assert runner.queue.counts()["active"] == 0
 
 

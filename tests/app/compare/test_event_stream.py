@@ -13,7 +13,6 @@ from app.compare.event_stream import (
     ABANDONED,
     FOLLOWED_SECONDS,
     FRAME_SECONDS,
-    KEPT_SECONDS,
     MOST_KEPT,
     EventStream,
     EventStreams,
@@ -126,25 +125,15 @@ def test_the_result_of_a_run_is_awaited(written: EventStream) -> None:
     assert EventStream("other", "me", live()).result(0.01) is None
 
 
-def test_lines_stay_a_while_after_the_end(clock: Clock) -> None:
-    streams = EventStreams(clock)
-    over, going = streams.open("over", "me", live()), streams.open("going", "me", live())
-    over.close()
-    clock.now += KEPT_SECONDS
-    streams.open("next", "me", live())
-    assert streams.find("over") is over
-    clock.now += 0.1
-    streams.open("last", "me", live())
-    assert streams.find("over") is None
-    assert streams.find("going") is going
-
-
-def test_no_more_than_some_stay(clock: Clock) -> None:
-    streams = EventStreams(clock)
+def test_lines_stay_after_the_end() -> None:
+    streams = EventStreams()
+    going = streams.open("going", "me", live())
     for number in range(2 * MOST_KEPT):
         streams.open(str(number), "me", live()).close()
-    assert len(streams._streams) == MOST_KEPT + 1
+    assert len(streams._streams) == MOST_KEPT + 2
     assert streams.find("0") is None
+    assert streams.find(str(number)) is not None
+    assert streams.find("going") is going
 
 
 @dataclass

@@ -92,7 +92,7 @@ def test_what_cannot_run_frees_its_place(make_runner: MakeRunner, changes: dict[
     with pytest.raises(ValueError, match=sentence):
         answers(runner, want(**changes))
     assert runner.queue.counts()["active"] == 0
-    assert not runner.sessions.running("me")
+    assert not runner.sessions.live("me")
 
 
 def clock() -> Callable[[], float]:
@@ -117,7 +117,7 @@ def test_a_caller_who_goes_frees_the_place(make_runner: MakeRunner) -> None:
     assert runner.queue.counts()["active"] == 1
     running.close()
     assert runner.queue.counts()["active"] == 0
-    assert not runner.sessions.running("me")
+    assert not runner.sessions.live("me")
     assert not any(runner.models._users.values())
 
 

@@ -42,7 +42,7 @@ def over(runner: Runner, identity: str) -> Written:
     """A run, once it is over."""
     found = live_runs.event_stream(runner, identity)
     result = found.result(PATIENCE_SECONDS)
-    assert found.closed is not None
+    assert found.closed
     return Written(found.behind(0), result)
 
 
@@ -73,7 +73,7 @@ def test_a_run_is_written_and_kept(make_runner: MakeRunner) -> None:
     assert run.result is not None
     assert run.result.id == identity
     assert [lane.key for lane in run.result.lanes] == ["a", "b"]
-    assert not runner.sessions.running("me")
+    assert not runner.sessions.live("me")
     assert runner.queue.counts()["active"] == 0
 
 
@@ -129,7 +129,7 @@ def test_a_run_that_cannot_be_kept_ends(
     run = written(runner)
     assert (states(run.value)[-1], run.result) == ("done", None)
     assert "a run could not be kept" in caplog.text
-    assert not runner.sessions.running("me")
+    assert not runner.sessions.live("me")
 
 
 def test_two_broken_checkpoints_fail_with_the_sentence(make_runner: MakeRunner) -> None:

@@ -49,7 +49,7 @@ def test_a_row_for_ar_and_each_threshold(make_runner: MakeRunner) -> None:
         assert row["speed"] == pytest.approx(baseline["seconds"] / row["seconds"], rel=1e-3)
         assert row["differing"] == 2  # the replies differ in two numbers
     assert (messages[-1]["state"], messages[-1]["sentence"]) == ("done", "Done.")
-    assert not runner.sessions.running("me")
+    assert not runner.sessions.live("me")
 
 
 def test_without_an_ar_lane_it_takes_one(make_runner: MakeRunner) -> None:

@@ -19,7 +19,7 @@ def start(chosen: Options) -> dict[str, str]:
 
 def test_by_default_only_this_machine_is_served() -> None:
     chosen = read()
-    assert (chosen.host, chosen.port, chosen.accounts, chosen.allowed_hosts) == ("127.0.0.1", None, (), ())
+    assert (chosen.host, chosen.port, chosen.accounts, chosen.allowed_hosts) == ("127.0.0.1", None, [], [])
 
 
 def test_the_real_pair_comes_first_if_installed(
@@ -182,4 +182,4 @@ def test_a_wrong_account_is_named_by_line(
 
 def test_accounts_are_read_from_a_file(tmp_path: Path) -> None:
     (tmp_path / "accounts").write_text("\ufeff# who may come\n\neva:secret\r\ntom:x:y")
-    assert read("--auth-file", str(tmp_path / "accounts")).accounts == (("eva", "secret"), ("tom", "x:y"))
+    assert read("--auth-file", str(tmp_path / "accounts")).accounts == [("eva", "secret"), ("tom", "x:y")]

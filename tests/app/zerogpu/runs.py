@@ -28,7 +28,7 @@ def written(runner, pace=0.0, act=lambda: None, threshold=0.6):
     prompt = problems.find(*problems.EXAMPLES[0][1:]).prompt
     identity = runner.start("me", Question(prompt=prompt, threshold=threshold, max_new_tokens=48), PAIR, pace)
     stream = runner.event_streams.find(identity)
-    while stream.lines < 16 and stream.closed is None:
+    while stream.behind(0).count("\n") < 16 and not stream.closed:
         time.sleep(0.01)
     act()
     run = stream.result(120)
@@ -48,7 +48,7 @@ if __name__ == "__main__":
     question = Question(prompt="What is 2 + 3?", threshold=0.9, max_new_tokens=16)
     found = {
         "whole": written(runner),
-        "steered": written(runner, 20.0, lambda: runner.sessions.set_threshold("me", 0.99)),
+        "steered": written(runner, 20.0, lambda: setattr(runner.sessions.live("me").slider, "threshold", 0.99)),
         "stopped": written(runner, 20.0, lambda: runner.sessions.stop("me")),
         "sweep": last(runner, sweep.start(runner, "me", question, PAIR)),
         "board": last(runner, scoring.start(runner, "me", Plan(count=5, first=1, max_new_tokens=16), PAIR, 0.9)),
