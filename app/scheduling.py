@@ -106,8 +106,7 @@ class AdmissionQueue:
         """Stand in line for a place; BusyError if the line is full."""
         ticket = Ticket(self)
         with self._changed:
-            if len(self._line) >= self.most_runs:
-                waiting = len(self._line) - self.places
+            if (waiting := len(self._line) - self.places) >= self.most_runs - self.places:
                 raise BusyError(f"The app is busy and its queue is full ({waiting} waiting). Try again in a moment.")
             self._line.append(ticket)
         return ticket
@@ -127,9 +126,6 @@ class AdmissionQueue:
                 waiting.popleft()
                 self._changed.notify_all()
 
-    def _position(self, ticket: Ticket) -> int:
-        return max(0, self._line.index(ticket) - self.places + 1) if ticket in self._line else 0
-
 
 class Ticket:
     """A run's place in line. `leave` gives it back and may be called from any thread, any number of times."""
@@ -137,20 +133,18 @@ class Ticket:
     def __init__(self, queue: AdmissionQueue) -> None:
         self._queue = queue
 
-    @property
-    def position(self) -> int:
-        """0 when the run may go on, else how many runs must end first."""
-        with self._queue._changed:
-            return self._queue._position(self)
+    def position(self, wait_seconds: float = 0.0) -> int:
+        """How many runs must end first, 0 when this one may go on; waits for a change in line, at most so long."""
 
-    def wait(self, timeout_seconds: float) -> bool:
-        """Wait for a change in line, no longer than `timeout_seconds`; True when the run may go on."""
+        def found() -> int:
+            line = queue._line
+            return max(0, line.index(self) - queue.places + 1) if self in line else 0
+
         queue = self._queue
         with queue._changed:
-            before = queue._position(self)
-            if before:
-                queue._changed.wait_for(lambda: queue._position(self) != before, timeout_seconds)
-            return queue._position(self) == 0
+            if before := found():
+                queue._changed.wait_for(lambda: found() != before, wait_seconds)
+            return found()
 
     def leave(self) -> None:
         """Give the place to the next in line."""

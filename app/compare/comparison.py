@@ -78,15 +78,7 @@ def enter(request: LaneRequest, question: Question, live: LiveRun, queue: Admiss
     control = live.control(settings.threshold, settings.score, follows=choice.steered)
     control.trace = True  # for Step through
     ids = prompt_ids(checkpoint, question.prompt, question.max_new_tokens, earlier, question.answer_prefix)
-    lane = Lane(
-        request.key,
-        request.title,
-        choice.decoder,
-        checkpoint,
-        settings=settings,
-        prompt_tokens=len(ids),
-        earlier=earlier,
-    )
+    lane = Lane(request.key, request.title, choice.decoder, checkpoint, settings, len(ids), earlier=earlier)
     return Entry(request, lane, start(checkpoint, choice.decoder, ids, settings, control, queue.places, number))
 
 
@@ -114,22 +106,19 @@ def compare(entries: Sequence[Entry], question: Question, live: LiveRun, queue: 
     yield Step(tuple(stream.Same(kind="same", lanes=[baseline.key, other]) for other in alike))
     whole = [lane for lane in _exact(lanes, baseline) if lane.key in alike]
     yield Step(tuple(stream.agreement(lane.key, baseline.key, lane.tally.tokens, whole=True) for lane in whole))
-    yield from _verdicts(lanes, question)
+    for lane in lanes:
+        if question.problem is not None and lane.finish_reason != "cancelled":
+            lane.right = problems.is_right(question.problem, question.answer_prefix + lane.text)
+            yield Step((stream.Correctness(kind="verdict", lane=lane.key, right=lane.right),))
     yield Step((_closing(lanes, live.reason),))
 
 
 def finished(identity: str, question: Question, lanes: Sequence[Lane]) -> Run | None:
     """The run to keep, with everything that the lanes have written so far; None if no lane had a pass."""
-    if not any(lane.records for lane in lanes):
-        return None
-    return keep(
-        identity,
-        question.prompt,
-        question.max_new_tokens,
-        lanes,
-        problem=question.problem,
-        answer_prefix=question.answer_prefix,
-    )
+    asked: dict[str, Any] = {"problem": question.problem, "answer_prefix": question.answer_prefix}
+    if any(lane.records for lane in lanes):
+        return keep(identity, question.prompt, question.max_new_tokens, lanes, **asked)
+    return None
 
 
 def _pass_step(
@@ -139,26 +128,18 @@ def _pass_step(
     messages: list[stream.Message] = [message]
     baseline = baseline_of(lanes)
     messages += _parted(differences.add(lane.key, pieces), baseline)
-    messages += _agreements(lane, lanes, baseline, differences)
+    exact = {other.key for other in _exact(lanes, baseline)}
+    for other, tokens in differences.agreeing(lane.key).items():
+        if tokens and other in exact:
+            messages.append(stream.agreement(other, baseline.key, tokens))
     if ratios := _speed_ups(lanes, baseline):
-        rounded = {key: ratio and round(ratio, 3) for key, ratio in ratios.items()}
-        messages.append(stream.SpeedUp(kind="speedup", ratios=rounded, baseline=baseline.key))
+        messages.append(stream.SpeedUp(kind="speedup", ratios=ratios, baseline=baseline.key))
     began = clock_seconds - record.seconds
     return Step(tuple(messages), lane.key, pass_seconds=record.seconds, began_seconds=began)
 
 
 def _parted(found: list[dict[str, int]], baseline: Lane) -> list[stream.Difference]:
     return [stream.Difference(kind="difference", tokens=tokens, baseline=baseline.key) for tokens in found]
-
-
-def _agreements(
-    lane: Lane, lanes: Sequence[Lane], baseline: Lane, differences: Differences
-) -> Iterator[stream.Message]:
-    """After a pass of `lane`: how many tokens each exact lane has in common with the baseline so far."""
-    exact = {other.key for other in _exact(lanes, baseline)}
-    for other, tokens in differences.agreeing(lane.key).items():
-        if tokens and other in exact:
-            yield stream.agreement(other, baseline.key, tokens)
 
 
 def _exact(lanes: Sequence[Lane], baseline: Lane) -> list[Lane]:
@@ -174,25 +155,17 @@ def _speed_ups(lanes: Sequence[Lane], baseline: Lane) -> dict[str, float | None]
     slow = baseline.tally.tokens_per_second
     written = [lane for lane in lanes if lane is not baseline and slow and lane.tally.tokens_per_second]
     return {
-        lane.key: lane.tally.tokens_per_second / slow if comparable(lane.checkpoint, baseline.checkpoint) else None
+        lane.key: round(lane.tally.tokens_per_second / slow, 3)
+        if comparable(lane.checkpoint, baseline.checkpoint)
+        else None
         for lane in written
     }
 
 
-def _verdicts(lanes: Sequence[Lane], question: Question) -> Iterator[Step]:
-    for lane in lanes:
-        if question.problem is not None and lane.finish_reason != "cancelled":
-            lane.right = problems.is_right(question.problem, question.answer_prefix + lane.text)
-            yield Step((stream.Correctness(kind="verdict", lane=lane.key, right=lane.right),))
-
-
 def _closing(lanes: Sequence[Lane], reason: str) -> stream.Message:
-    wrote = " ".join(f"{lane.title}: {lane.tally.seconds:.2f} s, {_passes(lane.tally.passes)}." for lane in lanes)
+    counts = [(lane.title, lane.tally.seconds, lane.tally.passes) for lane in lanes]
+    wrote = " ".join(f"{title}: {seconds:.2f} s, {n} pass{'' if n == 1 else 'es'}." for title, seconds, n in counts)
     cancelled = any(lane.finish_reason == "cancelled" for lane in lanes)
     if cancelled and not any(lane.tally.tokens for lane in lanes):
         return stream.state("stopped", "Stopped before the first token.")
     return stream.state("stopped", f"{reason} {wrote}") if cancelled else stream.state("done", f"Done. {wrote}")
-
-
-def _passes(number: int) -> str:
-    return f"{number} pass" if number == 1 else f"{number} passes"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -86,8 +86,15 @@ def generate(
         for changed in _now_and_then(runner.ready(names, live), now):
             status = changed or status
             yield {"state": status["state"], "sentence": status["sentence"]}
-        checkpoint = _paired(wanted.decoder, *map(runner.models.get, names))
-        yield _whole((yield from _write(runner, checkpoint, wanted, live, now)))
+        checkpoint, *draft = map(runner.models.get, names)
+        if draft:
+            from mars.checkpoint.checkpoint import paired  # late: torch
+
+            if wanted.decoder not in decoders.TABLE or not decoders.TABLE[wanted.decoder].draft:
+                allowed = decoders.names(decoders.drafted())
+                raise ValueError(f"draft is for the decoder {allowed}, got {shown(wanted.decoder)}")
+            checkpoint = paired(checkpoint, *draft)
+        yield from _written(runner, checkpoint, wanted, live, now)
     except ValueError:
         raise
     except Exception as error:  # noqa: BLE001 - whatever it was, the caller gets a sentence
@@ -97,9 +104,9 @@ def generate(
         runner.sessions.end(session, live)
 
 
-def _write(
+def _written(
     runner: Runner, checkpoint: Checkpoint, wanted: GenerateRequest, live: LiveRun, now: Callable[[], float]
-) -> Generator[Answer, None, Lane]:
+) -> Iterator[Answer]:
     ids = prompt_ids(checkpoint, wanted.prompt, wanted.settings.max_new_tokens)
     settings = wanted.settings
     if checkpoint.block_size and not wanted.own_block_size:
@@ -108,11 +115,23 @@ def _write(
     control = live.control(settings.threshold, settings.score)
     control.trace = wanted.trace
     records = start(checkpoint, wanted.decoder, ids, settings, control, runner.queue.places)
-
     for _ in _now_and_then(passes(lane, records, runner.queue), now):
         yield {"state": "running", "sentence": "Writing.", "text": lane.text, "counts": _counts(lane)}
     lane.end()
-    return lane
+    stopped = lane.finish_reason == "cancelled"
+    wrote = f"{lane.tally.tokens} tokens in {lane.tally.passes} passes."
+    yield {
+        "state": "stopped" if stopped else "done",
+        "sentence": f"Stopped: {wrote}" if stopped else f"Done: {wrote}",
+        "text": lane.text,
+        "finish_reason": lane.finish_reason,
+        "counts": _counts(lane),
+        "checkpoint": lane.title,
+        "decoder": lane.decoder,
+        "settings": asdict(lane.settings),
+        "prompt_tokens": len(ids),
+        "records": [asdict(record) for record in lane.records],
+    }
 
 
 def passes(lane: Lane, records: Iterator[ForwardPass], queue: AdmissionQueue) -> Iterator[None]:
@@ -123,36 +142,9 @@ def passes(lane: Lane, records: Iterator[ForwardPass], queue: AdmissionQueue) ->
             yield None
 
 
-def _whole(lane: Lane) -> Answer:
-    stopped = lane.finish_reason == "cancelled"
-    wrote = f"{lane.tally.tokens} tokens in {lane.tally.passes} passes."
-    return {
-        "state": "stopped" if stopped else "done",
-        "sentence": f"Stopped: {wrote}" if stopped else f"Done: {wrote}",
-        "text": lane.text,
-        "finish_reason": lane.finish_reason,
-        "counts": _counts(lane),
-        "checkpoint": lane.title,
-        "decoder": lane.decoder,
-        "settings": asdict(lane.settings),
-        "prompt_tokens": lane.prompt_tokens,
-        "records": [asdict(record) for record in lane.records],
-    }
-
-
 def _counts(lane: Lane) -> dict[str, float]:
     names = ("tokens", "passes", "tokens_per_forward", "seconds", "tokens_per_second")
     return {name: getattr(lane.tally, name) for name in names}
-
-
-def _paired(decoder: str, target: Checkpoint, draft: Checkpoint | None = None) -> Checkpoint:
-    if draft is None:
-        return target
-    from mars.checkpoint.checkpoint import paired
-
-    if decoder not in decoders.TABLE or not decoders.TABLE[decoder].draft:
-        raise ValueError(f"draft is for the decoder {decoders.names(decoders.drafted())}, got {shown(decoder)}")
-    return paired(target, draft)
 
 
 def _now_and_then(events: Iterator[Any], now: Callable[[], float]) -> Iterator[Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from app.compare import stream
 from app.compare.lane_choice import LANE_KEYS, LaneChoice, acting, to_settings
@@ -43,17 +43,13 @@ class LaneRequest:
     def card(self, earlier: Sequence[Turn] = (), answer_prefix: str = "") -> stream.Card:
         """Its card after `earlier` turns; its answer goes on from `answer_prefix`."""
         loaded = None if self.problem else self.checkpoint
-        return stream.lane(
-            self.key,
-            self.title,
-            asdict(self.choice),
-            family=self.choice.family,
-            note=self._note(),
-            problem=self.problem,
-            inactive=why_one_token(self.choice, loaded) if loaded else None,
-            earlier=earlier,
-            answer_prefix=answer_prefix,
-        )
+        told: dict[str, Any] = {
+            "problem": self.problem,
+            "inactive": why_one_token(self.choice, loaded) if loaded else None,
+        }
+        went: dict[str, Any] = {"earlier": earlier, "answer_prefix": answer_prefix}
+        family, note = self.choice.family, self._note()
+        return stream.lane(self.key, self.title, asdict(self.choice), family=family, note=note, **told, **went)
 
     def _note(self) -> str:
         """The decoder, the settings that differ from the defaults, and the device."""
@@ -71,14 +67,11 @@ class LaneRequest:
                 parts.append(f"draft {value}" if name == "draft" else SETTINGS[name].note.format(value))
         if "layout" in acts:
             parts.append(f"drafts with {_DRAFTS_WITH[choice.layout]}")
-        device = f" · {_place(self.checkpoint)}" if self.checkpoint and not self.problem else ""
-        return ", ".join(parts) + device
-
-
-def _place(checkpoint: Checkpoint) -> str:
-    """The kind of device, or the address of the engine."""
-    kind = checkpoint.engine.device.type
-    return kind.upper() if checkpoint.place.partition(":")[0] == kind else checkpoint.place
+        note = ", ".join(parts)
+        if self.checkpoint is None or self.problem:
+            return note
+        kind, place = self.checkpoint.engine.device.type, self.checkpoint.place  # a device, or an engine's address
+        return f"{note} · {kind.upper() if place.partition(':')[0] == kind else place}"
 
 
 def requested(choices: Sequence[LaneChoice]) -> list[LaneRequest]:
@@ -112,10 +105,8 @@ def _with_checkpoint(request: LaneRequest, models: Models) -> LaneRequest:
             from mars.checkpoint.checkpoint import paired  # late: torch
 
             checkpoint = paired(checkpoint, *draft)
-    except ModelError as error:
-        return replace(request, problem=str(error))
     except ValueError as error:
-        return replace(request, problem=error_sentence(error))
+        return replace(request, problem=str(error) if isinstance(error, ModelError) else error_sentence(error))
     return replace(request, checkpoint=checkpoint, problem=why_not(choice, checkpoint))
 
 

@@ -8,6 +8,7 @@ model and no torch.
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from functools import cache
+from typing import Any
 
 from app.compare import stream
 from app.compare.difference import Differences
@@ -28,13 +29,13 @@ def lines() -> bytes:
     run = shipped().get(NAME)
     if run is None:
         return b""
-    first = stream.Recording(kind="recorded", prompt=run.question.prompt, lanes=_cards(run))
+    first = stream.Recording(kind="recorded", prompt=run.question.prompt, lanes=[*_cards(run)])
     return stream.lines([first, *_messages(run)]).encode()
 
 
 def played(run: Run) -> str:
     """The lines of a run that a page follows from a file, as it would follow a live one."""
-    first = stream.Opening(kind="open", id=run.id, lanes=_cards(run), recorded=True)
+    first = stream.Opening(kind="open", id=run.id, lanes=[*_cards(run)], recorded=True)
     judged = ((lane.key, lane.right) for lane in run.lanes if lane.right is not None)
     verdicts = [stream.Correctness(kind="verdict", lane=key, right=right) for key, right in judged]
     names = ", ".join(dict.fromkeys(lane.checkpoint for lane in run.lanes))
@@ -81,13 +82,10 @@ def _passes(lane: RunLane) -> Iterator[tuple[stream.Pass, list[str]]]:
             yield message, texts
 
 
-def _cards(run: Run) -> list[stream.Card]:
-    return [_card(lane, run.question.answer_prefix) for lane in run.lanes]
-
-
-def _card(lane: RunLane, answer_prefix: str) -> stream.Card:
-    info = decoders.TABLE.get(lane.decoder)  # an old run may name one that is gone
-    title, family = (info.title, info.family) if info else (lane.decoder, "masks")
-    settings = {"checkpoint": lane.checkpoint, "decoder": lane.decoder, **asdict(lane.settings)}
-    note = f"{title} · recorded"
-    return stream.lane(lane.key, lane.title, settings, family=family, note=note, answer_prefix=answer_prefix)
+def _cards(run: Run) -> Iterator[stream.Card]:
+    for lane in run.lanes:
+        info = decoders.TABLE.get(lane.decoder)  # an old run may name one that is gone
+        title, family = (info.title, info.family) if info else (lane.decoder, "masks")
+        settings = {"checkpoint": lane.checkpoint, "decoder": lane.decoder, **asdict(lane.settings)}
+        about: dict[str, Any] = {"note": f"{title} · recorded", "answer_prefix": run.question.answer_prefix}
+        yield stream.lane(lane.key, lane.title, settings, family=family, **about)

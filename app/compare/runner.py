@@ -3,7 +3,7 @@
 import logging
 import threading
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextvars import copy_context
 from dataclasses import replace
 from functools import partial
@@ -69,14 +69,7 @@ class Runner:
         most = question.max_new_tokens * len(lanes)
         return self.begin(session, live, write, most, partial(finished, question=question, lanes=ran))
 
-    def begin(
-        self,
-        session: str,
-        live: LiveRun,
-        write: Write,
-        most_passes: int,
-        keep: Keep | None = None,
-    ) -> str:
+    def begin(self, session: str, live: LiveRun, write: Write, most_passes: int, keep: Keep | None = None) -> str:
         """Make `live` the run of `session` and write its steps in a thread; returns the identity of its event stream.
 
         It stops when no page follows for a while. If it fails, the last step says why. `keep` makes its finished run.
@@ -139,17 +132,14 @@ class Runner:
             cards.append(_card(replace(request, problem=problem), question))
         return entries, cards
 
-    def ready(self, names: Iterable[str], live: LiveRun) -> Iterator[stream.Status | None]:
+    def ready(self, names: Sequence[str], live: LiveRun) -> Iterator[stream.Status | None]:
         """Wait for a place in the queue and for checkpoints; yields each new state, and None from time to time."""
-        position = -1
-        while not live.ticket.wait(POLL_SECONDS) and not live.stopped:
-            told = None
-            if live.ticket.position not in (position, 0):
-                position = live.ticket.position
-                ahead = "1 run is" if position == 1 else f"{position} runs are"
-                told = stream.state("queued", f"Waiting for the device: {ahead} ahead of yours.")
-            yield told
-        names = list(names)
+        last = 0
+        while (position := live.ticket.position(POLL_SECONDS)) and not live.stopped:
+            ahead = "1 run is" if position == 1 else f"{position} runs are"
+            sentence = f"Waiting for the device: {ahead} ahead of yours."
+            yield stream.state("queued", sentence) if position != last else None
+            last = position
         for name in names:
             self.models.request(name, again=True)
         for name in names:

@@ -201,8 +201,8 @@ def lines(messages: Iterable[Mapping[str, object]]) -> str:
     return "".join(map(line, messages))
 
 
-def opening(identity: str, lanes: Sequence[Card]) -> Opening:
-    return {"kind": "open", "id": identity, "lanes": list(lanes)}
+def opening(identity: str, lanes: list[Card]) -> Opening:
+    return {"kind": "open", "id": identity, "lanes": lanes}
 
 
 def lane(

@@ -11,18 +11,18 @@ from app.scheduling import KEPT_RUNS, MOST_SESSIONS, USUAL_LIMITS, AdmissionQueu
 def test_places_are_given_in_order() -> None:
     queue = AdmissionQueue(places=2)
     tickets = [queue.join() for _ in range(4)]
-    assert [ticket.position for ticket in tickets] == [0, 0, 1, 2]
+    assert [ticket.position() for ticket in tickets] == [0, 0, 1, 2]
     for _ in range(2):  # the second time says nothing new
         tickets[0].leave()
-        assert [ticket.position for ticket in tickets[1:]] == [0, 0, 1]
+        assert [ticket.position() for ticket in tickets[1:]] == [0, 0, 1]
 
 
 def test_waiting_ends_when_the_position_changes() -> None:
     queue = AdmissionQueue(places=1)
     first, second = queue.join(), queue.join()
-    assert not second.wait(0.01)
+    assert second.position(0.01) == 1
     threading.Timer(0.05, first.leave).start()
-    assert second.wait(10)
+    assert second.position(10) == 0
 
 
 def test_passes_of_two_runs_alternate() -> None:

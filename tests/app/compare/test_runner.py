@@ -18,8 +18,6 @@ from tests.app.live_runs import PATIENCE_SECONDS, until
 AR, MARS = LaneChoice(checkpoint="ar", decoder="autoregressive"), LaneChoice(checkpoint="mars")
 PAIR = [AR, MARS]
 MakeRunner = Callable[..., Runner]
-USED = {"ar": 1, "mars": 1}
-"""How often the checkpoints of a run are in use, from the moment when it may make its first pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,18 +88,17 @@ def test_a_new_run_stops_the_one_before(make_runner: MakeRunner) -> None:
     runner = make_runner()
     with runner.queue.lock("cpu"):
         first = start(runner)
-        until(lambda: runner.models._users == USED)
+        until(lambda: len(runner.queue._locks["cpu"]) == 2)
         second = start(runner)
     assert states(over(runner, first).value)[-1] == "stopped"
     assert states(over(runner, second).value)[-1] == "done"
-    assert not any(runner.models._users.values())
 
 
 def test_a_run_that_no_page_follows_is_stopped(make_runner: MakeRunner, monkeypatch: pytest.MonkeyPatch) -> None:
     runner = make_runner(places=1)
     with runner.queue.lock("cpu"):
         first, second = start(runner, "first"), start(runner, "second")
-        until(lambda: runner.models._users == USED)
+        until(lambda: len(runner.queue._locks["cpu"]) == 2)
         until(lambda: "queued" in states(lines(runner, second)))
         monkeypatch.setattr(event_stream, "FOLLOWED_SECONDS", 0.0)
     assert states(over(runner, first).value)[-1] == "stopped"
