@@ -1,25 +1,38 @@
-"""The public endpoints, `generate` and `runs` (docs/api.md); all other events of the page are private."""
+"""The public endpoints, `generate` and `runs` (docs/api.md); all other events of the page are private.
+
+An answer of `generate` is made under the same queue and limits as the page's runs.
+"""
+
+from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from threading import Lock
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import gradio as gr
 from pydantic import Field
 
 from analysis.runs import read_runs
-from app.compare.generation import GenerateRequest
-from app.compare.generation import generate as generated
+from app.compare import stream
+from app.compare.lane import Lane
 from app.compare.runner import Runner
-from app.models.sentences import without_paths
+from app.compare.starting import passes, prompt_ids, start
+from app.models.sentences import failure, without_paths
+from app.scheduling import Limits, LiveRun
 from app.tabs.parts import refusing
 from app.tradeoffs.run_cache import RUNS
 from mars import decoders
-from mars.config import DEFAULT_NEW_TOKENS, DEFAULT_THRESHOLD
-from mars.schema import checked
+from mars.config import DEFAULT_NEW_TOKENS, DEFAULT_THRESHOLD, DecodingSettings
+from mars.schema import checked, shown, text_of
+
+if TYPE_CHECKING:
+    from mars.checkpoint import Checkpoint
 
 Header = Annotated[str, Field(strict=True, max_length=100)]
 COLUMNS = Annotated[list[Header], Field(max_length=200)]
@@ -98,3 +111,129 @@ def _read(folder: Path) -> dict[str, Any]:
     rows = json.loads(store.table().to_json(orient="split", index=False, double_precision=15))
     problems = [without_paths(problem) for problem in store.problems]
     return {"headers": rows["columns"], "data": rows["data"], "problems": problems}
+
+
+PROGRESS_SECONDS = 1.0
+NAME = text_of(200)
+_log = logging.getLogger(__name__)
+
+Answer = dict[str, Any]
+"""The progress of an answer, at the end all of it (docs/api.md)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GenerateRequest:
+    """A program's request, checked. Without `own_block_size` the checkpoint's is used; `trace` asks for traces."""
+
+    prompt: str
+    checkpoint: str
+    decoder: str
+    settings: DecodingSettings
+    draft: str | None = None
+    own_block_size: bool = False
+    trace: bool = False
+
+    @classmethod
+    def of(cls, limits: Limits, given: Mapping[str, Any], settings: object) -> GenerateRequest:
+        """From the parameters of the call and the further `settings`: fields of `DecodingSettings`, and `trace`.
+
+        Raises ValueError with one sentence that names what is wrong and what is allowed.
+        """
+        further: dict[str, Any] = checked(dict[str, Any], {} if settings is None else settings, "settings")
+        if further.get("continuation"):
+            raise ValueError("settings: continuation is gone, masks behind a draft model's drafts: leave it out")
+        trace = checked(bool, further.pop("trace", False), "settings: trace")
+        named = {name: given[name] for name in ("threshold", "max_new_tokens", "seed")}
+        named |= {} if given["block_size"] is None else {"block_size": given["block_size"]}
+        if twice := sorted(named.keys() & further.keys()):
+            raise ValueError(f"settings must not repeat {', '.join(twice)}: give it as a parameter")
+        limits.check_length(named["max_new_tokens"])
+        return cls(
+            prompt=limits.check_prompt(given["prompt"]),
+            checkpoint=checked(NAME, given["checkpoint"], "checkpoint"),
+            decoder=checked(NAME, given["decoder"], "decoder"),
+            settings=checked(DecodingSettings, {**further, **named}, "settings"),
+            draft=checked(NAME | None, given["draft"], "draft"),
+            own_block_size="block_size" in named,
+            trace=trace,
+        )
+
+
+def generated(
+    runner: Runner, session: str, wanted: GenerateRequest, now: Callable[[], float] = time.monotonic
+) -> Iterator[Answer]:
+    """Yield the progress about once a second, which shows when the caller has gone, and last the whole answer.
+
+    ValueError if the queue is full, the session has a run already, or the run cannot be made.
+    """
+    settings = wanted.settings
+    live = LiveRun(runner.queue.join(), settings.threshold)
+    if not runner.sessions.begin_alone(session, live):
+        live.stop()
+        raise ValueError("This session has a run already: wait for its end, or use another client")
+    try:
+        names = [wanted.checkpoint, *([wanted.draft] if wanted.draft else [])]
+        status: stream.Status = stream.state("queued", "Waiting for the device.")
+        for changed in _now_and_then(runner.ready(names, live), now):
+            status = changed or status
+            yield {"state": status["state"], "sentence": status["sentence"]}
+        checkpoint, *draft = map(runner.models.get, names)
+        if draft:
+            from mars.checkpoint.checkpoint import paired  # late: torch
+
+            if wanted.decoder not in decoders.TABLE or not decoders.TABLE[wanted.decoder].draft:
+                allowed = decoders.names(decoders.drafted())
+                raise ValueError(f"draft is for the decoder {allowed}, got {shown(wanted.decoder)}")
+            checkpoint = paired(checkpoint, *draft)
+        yield from _written(runner, checkpoint, wanted, live, now)
+    except ValueError:
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever it was, the caller gets a sentence
+        _log.exception("a run failed")
+        raise ValueError(failure(error)) from None
+    finally:
+        runner.sessions.end(session, live)
+
+
+def _written(
+    runner: Runner, checkpoint: Checkpoint, wanted: GenerateRequest, live: LiveRun, now: Callable[[], float]
+) -> Iterator[Answer]:
+    ids = prompt_ids(checkpoint, wanted.prompt, wanted.settings.max_new_tokens)
+    settings = wanted.settings
+    if checkpoint.block_size and not wanted.own_block_size:
+        settings = replace(settings, block_size=checkpoint.block_size)
+    lane = Lane("api", wanted.checkpoint, wanted.decoder, checkpoint, settings=settings, prompt_tokens=len(ids))
+    control = live.control(settings.threshold, settings.score)
+    control.trace = wanted.trace
+    records = start(checkpoint, wanted.decoder, ids, settings, control, runner.queue.places)
+    for _ in _now_and_then(passes(lane, records, runner.queue), now):
+        yield {"state": "running", "sentence": "Writing.", "text": lane.text, "counts": _counts(lane)}
+    lane.end()
+    stopped = lane.finish_reason == "cancelled"
+    wrote = f"{lane.tally.tokens} tokens in {lane.tally.passes} passes."
+    yield {
+        "state": "stopped" if stopped else "done",
+        "sentence": f"Stopped: {wrote}" if stopped else f"Done: {wrote}",
+        "text": lane.text,
+        "finish_reason": lane.finish_reason,
+        "counts": _counts(lane),
+        "checkpoint": lane.title,
+        "decoder": lane.decoder,
+        "settings": asdict(lane.settings),
+        "prompt_tokens": len(ids),
+        "records": [asdict(record) for record in lane.records],
+    }
+
+
+def _counts(lane: Lane) -> dict[str, float]:
+    names = ("tokens", "passes", "tokens_per_forward", "seconds", "tokens_per_second")
+    return {name: getattr(lane.tally, name) for name in names}
+
+
+def _now_and_then(events: Iterator[Any], now: Callable[[], float]) -> Iterator[Any]:
+    """All events that are not None, and one None a second."""
+    due = now() + PROGRESS_SECONDS
+    for event in events:
+        if event is not None or now() >= due:
+            yield event
+            due = now() + PROGRESS_SECONDS

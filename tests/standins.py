@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from app.board import messages
-from app.board.lane import FEWEST, Outcome, Plan
+from app.board.messages import FEWEST, Outcome, Plan
 from app.compare import stream
 from app.compare.lane import Lane, keep
 from app.compare.lane_choice import LaneChoice

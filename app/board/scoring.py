@@ -5,8 +5,7 @@ from dataclasses import replace
 from functools import partial
 
 from app.board import messages
-from app.board.lane import BoardLane, Plan
-from app.board.messages import standing
+from app.board.messages import BoardLane, Plan, standing
 from app.compare import lane_request, stream
 from app.compare.comparison import Entry, Question
 from app.compare.event_stream import Step

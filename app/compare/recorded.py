@@ -11,10 +11,9 @@ from functools import cache
 from typing import Any
 
 from app.compare import stream
-from app.compare.difference import Differences
+from app.compare.comparison import Differences
 from app.compare.lane import baseline_of
-from app.runs.run import Run, RunLane
-from app.runs.stored import shipped
+from app.runs.run import Run, RunLane, shipped
 from mars import decoders
 from mars.metrics import Tally
 

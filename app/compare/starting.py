@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
+from app.compare.lane import Lane
 from app.models.placement import on
 from app.runs.run import Turn
 from app.scheduling import AdmissionQueue
@@ -115,3 +116,11 @@ def race(
         for records in lanes.values():
             if close := getattr(records, "close", None):  # a generator's, or that of a stream of a service
                 close()
+
+
+def passes(lane: Lane, records: Iterator[ForwardPass], queue: AdmissionQueue) -> Iterator[None]:
+    """Run the lane to its end and yield None after each pass; closing this generator ends it early."""
+    for _, record, _ in race({lane.key: records}, lambda _: device_lock(lane.checkpoint, queue)):
+        if record is not None:
+            lane.add(record)
+            yield None

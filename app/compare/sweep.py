@@ -11,12 +11,11 @@ from pydantic import Field
 from app.compare import lane_request, stream
 from app.compare.comparison import Question, enter
 from app.compare.event_stream import Step
-from app.compare.generation import passes
 from app.compare.lane import Lane
 from app.compare.lane_choice import LaneChoice
 from app.compare.lane_request import LaneRequest, comparable
 from app.compare.runner import Runner
-from app.compare.starting import is_shared
+from app.compare.starting import is_shared, passes
 from app.scheduling import FEWEST_TOKENS, LiveRun
 from mars.decoders import BASELINE
 from mars.schema import StrictDict

@@ -9,8 +9,7 @@ from typing import Any
 from app.compare import problems, recorded
 from app.compare.runner import Runner
 from app.models.manager import Models
-from app.runs.run import Run, read, to_json
-from app.runs.stored import shipped
+from app.runs.run import Run, read, shipped, to_json
 from app.scheduling import AdmissionQueue, Sessions
 from app.tabs import learn
 from app.tradeoffs.answers import RequestHandler

@@ -8,11 +8,13 @@ Whatever comes from outside is read by `read`, which checks all of it; the first
 refusal is cheap.
 """
 
+import logging
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import partial
+from functools import cache, partial
+from pathlib import Path
 from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, FailFast, Field
@@ -23,6 +25,7 @@ from mars.records import ROUNDING, FinishReason, ForwardPass, RowPass, TokenId
 from mars.schema import Strict, as_json, must_be, parse, prefixing_errors, shown
 from mars.text import printable
 
+REPLAYS = Path(__file__).parents[2] / "assets" / "replays"
 SCHEMA: Final = 1
 KIND: Final = "mars-lens-run"
 MAX_BYTES = 3_000_000
@@ -33,6 +36,7 @@ LONGEST_PASS_SECONDS = 86_400.0
 HIGHEST_ENTROPY = 100.0
 LONGEST_REASON = 300
 MAX_TURNS = 64
+_log = logging.getLogger(__name__)
 _ISO = "in ISO 8601, as 2026-01-31T12:00:00+00:00"
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
@@ -237,3 +241,15 @@ def token_ids(records: tuple[ForwardPass, ...]) -> list[int]:
 def to_json(run: Run) -> str:
     """The document on one line; `<` is escaped, so that nothing in it looks like a tag."""
     return as_json(run)
+
+
+@cache
+def shipped(folder: Path = REPLAYS) -> dict[str, Run]:
+    """The runs of a folder by file name without its ending, in the order of the names; broken files are left out."""
+    runs = {}
+    for path in sorted(folder.glob("*.json")):
+        try:
+            runs[path.stem] = read(path.read_bytes())
+        except (OSError, RunFileError) as error:
+            _log.warning("%s is not offered. %s", path.name, error)
+    return runs

@@ -5,7 +5,7 @@ from typing import Any
 import gradio as gr
 
 from app.board import scoring
-from app.board.lane import ALL, FEWEST, MOST, USUAL, Plan
+from app.board.messages import ALL, FEWEST, MOST, USUAL, Plan
 from app.compare import problems
 from app.tabs import compare
 from app.tabs.parts import QUIET, begun, drawn, ended, refusal

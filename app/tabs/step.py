@@ -10,8 +10,7 @@ from typing import Any
 
 import gradio as gr
 
-from app.runs.run import MAX_BYTES, Run, read, to_json
-from app.runs.stored import shipped
+from app.runs.run import MAX_BYTES, Run, read, shipped, to_json
 from app.tabs.parts import QUIET, drawn
 from mars.schema import as_json
 

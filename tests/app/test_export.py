@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page
 
-from app.export import command, records, space
+from app.export import command, records
 from app.runs.run import to_json
 from app.tradeoffs import run_cache
 from tests.app.page_process import ROOT, fork
@@ -128,7 +128,7 @@ def test_it_is_a_static_space(folder: Path) -> None:
 
 
 def test_the_workflow_exports_what_it_uploads() -> None:
-    steps = (space.DOCKER.parent / "pages.yml").read_text(encoding="utf-8")
+    steps = (command.DOCKER.parent / "pages.yml").read_text(encoding="utf-8")
     [output] = re.findall(r"python -m app export --output (\S+)", steps)
     assert f"path: {output}\n" in steps
 

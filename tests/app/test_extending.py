@@ -9,7 +9,7 @@ import gradio as gr
 import pytest
 
 from app import api
-from app.compare.generation import GenerateRequest, generate
+from app.api import GenerateRequest, generated
 from app.compare.lane_choice import LaneChoice
 from app.compare.lane_request import requested
 from app.models.pairs import given
@@ -42,6 +42,6 @@ def test_the_api_names_it_and_answers_with_it(choice: LaneChoice, make_runner: C
     given = {"prompt": "?", "checkpoint": "mars", "decoder": "joint_window", "threshold": 0.8, "block_size": 4}
     runner = make_runner()
     wanted = GenerateRequest.of(runner.limits, given | {"max_new_tokens": 16, "seed": 0, "draft": None}, None)
-    *_, whole = generate(runner, "a session", wanted)
+    *_, whole = generated(runner, "a session", wanted)
     assert (whole["decoder"], whole["counts"]["tokens"]) == ("joint_window", 16)
     assert whole["counts"]["passes"] < 16

@@ -12,7 +12,7 @@ from typing import Any
 import gradio as gr
 
 from analysis.runs.schema import check_entry
-from app.compare.generation import GenerateRequest, generate
+from app.api import GenerateRequest, generated
 from app.models import pairs
 from app.runs.run import read, to_json
 from app.scheduling import Limits
@@ -61,7 +61,7 @@ def test_an_api_answer_has_all_it_had(make_runner: Callable[..., Any]) -> None:
     old = golden("generate.json")
     given = {"prompt": "Say it", "checkpoint": "mars", "decoder": "sliding_window", "threshold": 0.9}
     given |= {"block_size": None, "max_new_tokens": 16, "seed": 0, "draft": None}
-    *_, new = generate(make_runner(), "me", GenerateRequest.of(Limits(), given, {"alternatives": 2}))
+    *_, new = generated(make_runner(), "me", GenerateRequest.of(Limits(), given, {"alternatives": 2}))
     assert set(old) <= set(new)
     assert new["text"] == old["text"]
     for was, now in zip(old["records"], new["records"], strict=True):

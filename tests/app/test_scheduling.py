@@ -102,7 +102,7 @@ def test_stop_ends_all_lanes_and_frees_the_place() -> None:
     assert run.stopped
     assert all(lane.stopped for lane in lanes)
     assert run.control(None, follows=True).stopped
-    assert waiting.position == 0
+    assert waiting.position() == 0
 
 
 def test_a_flood_of_sessions_pushes_out_its_own() -> None:

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page
 
-from app.runs.run import read
-from app.runs.stored import REPLAYS
+from app.runs.run import REPLAYS, read
 from tests.app.driving import run
 
 Visit = Callable[..., Page]

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from app.runs.run import read
-from app.runs.stored import shipped
+from app.runs.run import read, shipped
 from app.tabs.step import answer
 
 NAME = "1-side-by-side"

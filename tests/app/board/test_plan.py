@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from app.board.lane import Plan
+from app.board.messages import Plan
 from app.compare.problems import LARGEST_SEED
 from app.scheduling import Limits
 from mars_tasks import TASKS, sample

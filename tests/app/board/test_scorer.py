@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from app.board import scoring
-from app.board.lane import Plan
-from app.board.messages import Message
+from app.board.messages import Message, Plan
 from app.compare.lane_choice import LaneChoice
 from app.compare.runner import Runner
 from app.models.manager import Models

@@ -4,8 +4,7 @@ from typing import Any
 import pytest
 
 from analysis.stats.intervals import wilson_interval
-from app.board.lane import BoardLane, Outcome
-from app.board.messages import pairs, standing
+from app.board.messages import BoardLane, Outcome, pairs, standing
 from app.compare.lane_choice import LaneChoice
 from app.compare.lane_request import LaneRequest
 

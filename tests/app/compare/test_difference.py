@@ -1,6 +1,6 @@
 import pytest
 
-from app.compare.difference import Differences
+from app.compare.comparison import Differences
 
 
 def test_texts_part_at_the_first_other_character() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from app.compare.generation import Answer, GenerateRequest, generate
+from app.api import Answer, GenerateRequest, generated
 from app.compare.runner import Runner
 from app.scheduling import Limits
 from mars.config import DecodingSettings
@@ -31,7 +31,7 @@ def want(settings: object = None, **changes: Any) -> GenerateRequest:
 
 def answers(runner: Runner, wanted: GenerateRequest, session: str = "me") -> list[Answer]:
     """All that comes, with the fields that docs/api.md names."""
-    *progress, whole = generate(runner, session, wanted)
+    *progress, whole = generated(runner, session, wanted)
     told = {"state", "sentence"}
     assert all(answer.keys() in (told, told | {"text", "counts"}) for answer in progress)
     further = {"finish_reason", "settings", "checkpoint", "decoder", "prompt_tokens", "records"}
@@ -102,7 +102,7 @@ def clock() -> Callable[[], float]:
 
 
 def test_the_text_so_far_is_told(make_runner: MakeRunner) -> None:
-    found = list(generate(make_runner(), "me", want(), clock()))
+    found = list(generated(make_runner(), "me", want(), clock()))
     running = [answer["text"] for answer in found if answer["state"] == "running"]
     assert len(running) > 2
     assert all(found[-1]["text"].startswith(text) for text in running)
@@ -111,7 +111,7 @@ def test_the_text_so_far_is_told(make_runner: MakeRunner) -> None:
 
 def test_a_caller_who_goes_frees_the_place(make_runner: MakeRunner) -> None:
     runner = make_runner(places=1)
-    running = generate(runner, "me", want(), clock())
+    running = generated(runner, "me", want(), clock())
     while next(running)["state"] != "running":
         pass
     assert runner.queue.counts()["active"] == 1
@@ -122,7 +122,7 @@ def test_a_caller_who_goes_frees_the_place(make_runner: MakeRunner) -> None:
 
 def test_a_run_waits_in_line_and_says_so(make_runner: MakeRunner) -> None:
     runner = make_runner(places=1)
-    first, second = (generate(runner, name, want(), clock()) for name in "ab")
+    first, second = (generated(runner, name, want(), clock()) for name in "ab")
     next(first)
     assert _until(second, "queued")["sentence"] == "Waiting for the device: 1 run is ahead of yours."
     assert list(first)[-1]["state"] == "done"
@@ -131,20 +131,20 @@ def test_a_run_waits_in_line_and_says_so(make_runner: MakeRunner) -> None:
 
 def test_a_session_has_one_run(make_runner: MakeRunner) -> None:
     runner = make_runner(places=1, line=1)
-    first = generate(runner, "a", want(), clock())
+    first = generated(runner, "a", want(), clock())
     next(first)
     with pytest.raises(ValueError, match="has a run already"):
-        next(generate(runner, "a", want()))
-    second = generate(runner, "b", want(), clock())
+        next(generated(runner, "a", want()))
+    second = generated(runner, "b", want(), clock())
     next(second)
     with pytest.raises(ValueError, match=r"The app is busy and its queue is full \(1 waiting\)"):
-        next(generate(runner, "c", want()))
+        next(generated(runner, "c", want()))
     assert list(first)[-1]["state"] == "done"
 
 
 def test_a_run_that_is_stopped_says_so(make_runner: MakeRunner) -> None:
     runner = make_runner()
-    running = generate(runner, "me", want(), clock())
+    running = generated(runner, "me", want(), clock())
     _until(running, "running")
     runner.sessions.stop("me")
     last = list(running)[-1]

@@ -1,7 +1,7 @@
 import pytest
 
 from app.compare import problems, recorded
-from app.runs.stored import shipped
+from app.runs.run import shipped
 from mars_tasks import TASKS
 
 

@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 
 from app.compare import recorded
-from app.runs.stored import shipped
+from app.runs.run import shipped
 from mars.metrics import Tally
 
 LINES = [json.loads(line) for line in recorded.lines().decode().splitlines()]

@@ -3,8 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from app.runs.run import Run, to_json
-from app.runs.stored import REPLAYS, shipped
+from app.runs.run import REPLAYS, Run, shipped, to_json
 from mars.metrics import output_ids
 
 

@@ -10,7 +10,7 @@ import torch
 from gradio.context import LocalContext
 
 from app.board import scoring
-from app.board.lane import Plan
+from app.board.messages import Plan
 from app.compare import problems, sweep
 from app.compare.comparison import Question
 from app.compare.lane_choice import LaneChoice
