@@ -127,19 +127,6 @@ def measured() -> list[Result]:
     return bench(cases, (1, 4), 5)
 
 
-def test_text_has_an_aligned_table_per_batch_size() -> None:
-    text = to_text(measured())
-    first, second, *rest = text.split("\n\n")
-    assert first.splitlines()[0] == "batch size 1"
-    assert second.splitlines()[0] == "batch size 4"
-    assert len({len(line) for line in first.splitlines()[1:]}) == 1
-    heading, *lines = first.splitlines()[1:]
-    assert heading.split()[:2] == ["decoder", "tok/s"]
-    assert [line.split()[0] for line in lines] == ["generate", "autoregressive", "exact"]
-    assert lines[2].split()[-1] == "6/6"
-    assert rest[0] == "Every lossless decoder wrote exactly the tokens of autoregressive."
-
-
 def test_markdown_has_the_same_cells() -> None:
     text, markdown = to_text(measured()), to_text(measured(), as_markdown=True)
     rows = [line for line in markdown.splitlines() if line.startswith("| ")]

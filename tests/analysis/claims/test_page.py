@@ -37,28 +37,6 @@ def real(runs: RunStore) -> dict[Claim, Finding]:
     return judge(read_evidence(runs, RUNS, real=True))
 
 
-def test_page_has_a_row_for_each_claim(evidence_of: Any, one_token: Any, exact_runs: Any) -> None:
-    evidence = evidence_of([*one_token(0.9), *exact_runs()])
-    found = judge(evidence)
-    problems = ["runs/x.parquet: column tokens is missing"]
-    page = to_markdown(found, Path("runs"), problems, dict.fromkeys(found, Finding()))
-    lines = page.splitlines()
-    table = [line for line in lines if line.startswith(tuple(f"| {claim.number} | " for claim in CLAIMS))]
-    assert len(table) == len(CLAIMS)
-    assert all(line.count(" | ") == 3 for line in table)
-    summaries = [line for line in lines if line.startswith("<summary>")]
-    assert [
-        f"<summary>{claim.number}. {claim.title.replace('`', '')}: {finding.verdict.value}</summary>"
-        for claim, finding in found.items()
-    ] == summaries
-    assert lines.count("<details>") == lines.count("</details>") == len(CLAIMS)
-    assert all(line.endswith("| not measured |") for line in table), "there are no runs of a real model"
-    assert "- runs/x.parquet: column tokens is missing" in lines
-    assert " | **undecided at this n**: " in table[0]
-    assert "(n = 600)" in table[0]
-    assert " runs on a machine, 2 cores, commit 0000000000." in page
-
-
 def test_verdicts_stay_the_same(shipped: tuple[Evidence, Any], real: dict[Claim, Finding]) -> None:
     """Whoever changes a rule or a run sees here what it changes."""
     for found, verdicts in ((shipped[1], TINY), (real, REAL)):

@@ -27,21 +27,15 @@ def test_the_units_of_a_cpu_in_few_words(hardware: str, units: str) -> None:
     ("path", "value", "words"),
     [
         ("id", "../good", "id must be a plain file name"),
-        ("id", ["a"], "id must be text, got ['a']"),
         ("model.fingerprint", "xyz", "model.fingerprint must be 16 hexadecimal digits"),
         ("model.stage", "dpo", "model.stage must be one of sft, mars, block_diffusion, got 'dpo'"),
-        ("model.parameters", True, "model.parameters must be a whole number, got True"),
-        ("settings.threshold", float("nan"), "settings.threshold must be a finite number, got nan"),
         ("settings.block_size", 1000, "settings: block_size must be between 1 and 64, got 1000"),
         ("settings.luck", 1, "settings.luck is unknown: there is no such field"),
         ("tasks", [], "tasks must have at least 1 entry, got 0"),
         ("tasks", ["logic", "logic"], "tasks must be names, each once"),
-        ("problems", 0, "problems must be at least 1, got 0"),
         ("device", "tpu", "device must be one of cpu, cuda, got 'tpu'"),
         ("timed", True, "group must be a name in timed runs and null in others"),
         ("date", "2026-11-21T13:00:00", "date must be a date and time with its zone"),
-        ("threads", None, "threads must be a whole number, got None"),
-        ("plan", "", "plan must have at least 1 character, got 0"),
     ],
 )
 def test_a_field_that_is_off(

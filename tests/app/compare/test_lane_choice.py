@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from app.compare.lane_choice import OWN, PRESETS, LaneChoice, acting, preset_of, to_settings
+from app.compare.lane_choice import OWN, PRESETS, LaneChoice, preset_of, to_settings
 from mars.schema import checked
 
 
@@ -49,12 +49,6 @@ def test_a_drafted_lane_needs_two_checkpoints() -> None:
     assert drafted.checkpoints == ["m", "d"]
     assert drafted.family == "exact"
     assert LaneChoice(checkpoint="m", draft="d").checkpoints == ["m"]
-
-
-def test_guesses_are_drawn_without_a_temperature() -> None:
-    assert "seed" in acting("jacobi", 0.0)
-    assert not {"seed", "top_p"} & acting("sliding_window", 0.0)
-    assert {"seed", "top_p"} <= acting("sliding_window", 0.3)
 
 
 @pytest.mark.parametrize(

@@ -36,12 +36,10 @@ class Server:
         self.play = play
         self.lines: dict[str, list[str]] = {}
         self.asked: list[tuple[str, int]] = []
-        self.paths: list[str] = []
         self.act: Callable[[Route], None] = self.answer
         tab.context.route("**/events", self.meet)
 
     def meet(self, route: Route) -> None:
-        self.paths.append(urlsplit(route.request.url).path)
         self.asked.append(self.wish(route))
         self.act(route)
 
@@ -128,15 +126,6 @@ def test_only_the_run_is_drawn_and_its_end_told_once(server: Server) -> None:
     assert server.text == " 1 2"
     server.play.feed(server.tab, stream.state("failed", "Something else."))
     assert server.tab.evaluate(ENDED) == [["submit", "run"]]
-
-
-@pytest.mark.parametrize("base", ["http://stage.test/below/", "http://stage.test/below/?tab=compare"])
-def test_a_page_below_a_path_asks_there(server: Server, base: str) -> None:
-    server.tab.evaluate("href => document.head.append(Object.assign(document.createElement('base'), { href }))", base)
-    server.start()
-    server.write(stream.state("done", "Done."))
-    server.until_said("Done.")
-    assert set(server.paths) == {"/below/runs/run/events"}
 
 
 def test_one_run_has_one_connection(server: Server) -> None:

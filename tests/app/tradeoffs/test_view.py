@@ -29,13 +29,10 @@ def test_links_of_before_open_the_first_figure(figure: str) -> None:
     ("change", "named"),
     [
         ({"figure": "pie"}, "figure must be one of frontier"),
-        ({"figure": ["frontier"]}, "figure must be text"),
         ({"against": "colour"}, "against must be one of"),
         ({"points": float("nan")}, "points must be a number from 0.1 to 50"),
-        ({"points": 0}, "got 0"),
         ({"batch": 0}, "batch must be a whole number from 1"),
         ({"runs": None}, "runs must be"),
-        ({"task": 1}, "task must be text"),
         ({"runs": "\ud800"}, "the view must be valid Unicode"),
         ({"colour": "red"}, "colour"),
     ],
