@@ -1,20 +1,15 @@
 """Admission of runs: limits on a request, the queue of the device, the live runs by session."""
 
-from __future__ import annotations
-
 import threading
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from app.runs.run import Run
 from mars.config import ScoreName
 from mars.control import Control
 from mars.schema import shown
-
-if TYPE_CHECKING:
-    from app.runs.run import Run
 
 MAX_CHARACTERS = 20_000
 FEWEST_TOKENS, MOST_TOKENS = 16, 512
@@ -102,7 +97,7 @@ class AdmissionQueue:
             active = min(len(self._line), self.places)
             return {"active": active, "waiting": len(self._line) - active, "places": self.places}
 
-    def join(self) -> Ticket:
+    def join(self) -> "Ticket":
         """Stand in line for a place; BusyError if the line is full."""
         ticket = Ticket(self)
         with self._changed:

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -76,14 +77,10 @@ class Models:
         seconds = int(time.monotonic() - began) // 5 * 5
         return f"Loading {name} …" + (f" {seconds} s so far" if seconds else "")
 
-    def request(self, name: str, again: bool = False) -> None:
-        """Begin to load `name` unless that has happened; `again` retries a failure. ModelError if there is none."""
-        self._future(name, again)
-
     def wait(self, name: str, timeout_seconds: float | None = None) -> bool:
         """Wait until `name`, which is requested if it was not, is loaded or has failed; False when the time is up."""
         try:
-            self._future(name).exception(timeout_seconds)
+            self.request(name).exception(timeout_seconds)
         except TimeoutError:
             return False
         return True
@@ -91,7 +88,7 @@ class Models:
     def get(self, name: str) -> Checkpoint:
         """The checkpoint, once it is loaded; ModelError if it cannot be."""
         try:
-            checkpoint = self._future(name).result()
+            checkpoint = self.request(name).result()
         except ModelError:
             raise
         except Exception as error:
@@ -101,7 +98,8 @@ class Models:
                 self._loading[name] = future
         return checkpoint
 
-    def _future(self, name: str, again: bool = False) -> Future[Checkpoint]:
+    def request(self, name: str, again: bool = False) -> Future[Checkpoint]:
+        """Begin to load `name` unless that has happened; `again` retries a failure. ModelError if there is none."""
         if not isinstance(name, str) or name not in self._sources:
             offered = ", ".join(self._sources)
             raise ModelError(f"There is no checkpoint {shown(name)} here; choose one of {offered}.")
@@ -170,18 +168,11 @@ def offered(*sources: str, shipped: Path = SHIPPED) -> dict[str, str]:
     """
     found = [str(folder) for folder in sorted(shipped.glob("*")) if (folder / "config.json").is_file()]
     names: dict[str, str] = {}
-    for source in [*sources, *found]:
-        if source not in names.values():
-            names[_free_name(Path(source).name or "checkpoint", names)] = source
+    for source in dict.fromkeys([*sources, *found]):
+        short = Path(source).name or "checkpoint"
+        free = (name for number in count(2) if (name := f"{short} ({number})") not in names)
+        names[next(free) if short in names else short] = source
     return names
-
-
-def _free_name(short: str, taken: Collection[str]) -> str:
-    number, name = 1, short
-    while name in taken:
-        number += 1
-        name = f"{short} ({number})"
-    return name
 
 
 def _without_frames(error: Exception) -> Exception:

@@ -1,4 +1,4 @@
-"""Loads each checkpoint, on the GPU with the most free memory where there are several, and warms it up."""
+"""Loads each checkpoint and warms it up."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def read_libraries() -> None:
 class Loader:
     """Loads a checkpoint and warms it up; torch is imported only then.
 
-    `device` is auto, cpu, cuda, or cuda:N for that one alone; `threads` are the CPU's for one forward pass (None:
+    `device` is auto, cpu, cuda or cuda:N; `threads` are the CPU's for one forward pass (None:
     `spare_threads`). `base` and `allow_other_base` are for adapters (mars/checkpoint/checkpoint.py).
     """
 
@@ -55,7 +55,6 @@ class Loader:
         self._threads = threads
         self._base: dict[str, Any] = {"base": base, "allow_other_base": allow_other_base}
         self._told: dict[str, str] = {}
-        self._lock = threading.Lock()
 
     def __call__(self, source: str) -> Checkpoint:
         """The checkpoint of this source; CheckpointError with one sentence if it cannot be loaded."""
@@ -67,16 +66,13 @@ class Loader:
 
         if remote.is_address(source):
             return remote.connect(source)
-        with self._lock:
-            torch.set_num_threads(self._threads or spare_threads(torch.get_num_threads()))
-            found = devices(self._device)
-            device = max(found, key=_free_bytes) if len(found) > 1 else found[0]
-            try:
-                tell = partial(self._tell, source)
-                checkpoint = load_checkpoint(source, device=device, progress=tell, **self._base)
-            finally:
-                self._told.pop(source, None)
-        with on(device):
+        torch.set_num_threads(self._threads or spare_threads(torch.get_num_threads()))
+        try:
+            tell = partial(self._tell, source)
+            checkpoint = load_checkpoint(source, device=self._device, progress=tell, **self._base)
+        finally:
+            self._told.pop(source, None)
+        with on(self._device):
             _warm_up(checkpoint)
         return checkpoint
 
@@ -95,15 +91,6 @@ def spare_threads(usual: int) -> int:
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return usual if "OMP_NUM_THREADS" in os.environ else max(1, min(usual, cores - 1))
-
-
-def devices(device: str) -> list[str]:
-    """The devices that auto, cpu, cuda or cuda:N stands for here."""
-    import torch
-
-    if device in ("auto", "cuda") and torch.cuda.device_count() > 1:
-        return [f"cuda:{number}" for number in range(torch.cuda.device_count())]
-    return [device]
 
 
 def on(device: object) -> AbstractContextManager[object]:
@@ -127,12 +114,6 @@ def release() -> None:
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_available():
         torch.cuda.empty_cache()
-
-
-def _free_bytes(device: str) -> int:
-    import torch
-
-    return int(torch.cuda.mem_get_info(torch.device(device))[0])
 
 
 def _warm_up(checkpoint: Checkpoint) -> None:

@@ -212,9 +212,9 @@ class Gate:
         if isinstance(session, str) and not _SESSION.fullmatch(session):
             raise HTTPException(400)  # sessions are kept by their names
         named = event is None and path.rstrip("/") != f"{API}/run/predict"  # which has no name of an event
-        if not named and not _is_event(event, self._rules.events):
-            raise HTTPException(422)
-        if _names_a_file(content):
+        known = self._rules.events
+        is_event = type(event) is int and event >= 0 and (known is None or event in known)
+        if not (named or is_event) or _names_a_file(content):
             raise HTTPException(422)
         return body, session if isinstance(session, str) else ""
 
@@ -323,10 +323,6 @@ def _names_a_file(content: object) -> bool:
         elif isinstance(value, list):
             waiting += value
     return False
-
-
-def _is_event(number: object, known: Collection[int] | None) -> bool:
-    return type(number) is int and number >= 0 and (known is None or number in known)
 
 
 def _address(scope: Scope) -> str:
