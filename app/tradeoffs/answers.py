@@ -50,7 +50,7 @@ class RequestHandler:
         self._warmed = Lock()
         self._asks: dict[str, Callable[[Any], Told]] = {
             "begin": self._begin,
-            "view": self._view,
+            "view": lambda about: self._drawn(View.of(about)),
             "csv": self._csv,
             "card": self._card,
             "samples": self._samples,
@@ -88,9 +88,6 @@ class RequestHandler:
             "problems": list(store.problems),
         }
 
-    def _view(self, about: Any) -> Told:
-        return self._drawn(View.of(about))
-
     def warm(self) -> None:
         """Read the runs and draw the first view in the background, before a page asks for it."""
         if not self._warmed.locked():
@@ -112,8 +109,7 @@ class RequestHandler:
     def _csv(self, about: Any) -> Told:
         view = View.of(about)
         picked = drawing.select(self._run_cache, view)
-        rows = drawing.listed(picked, picked.points)
-        return {"text": tables.csv(rows), "name": f"mars-lens-{view.figure}.csv"}
+        return {"text": tables.csv(drawing.listed(picked, picked.points)), "name": f"mars-lens-{view.figure}.csv"}
 
     def _card(self, about: Any) -> Told:
         run = checked(RunRequest, about, "the card").id
@@ -122,5 +118,4 @@ class RequestHandler:
     def _samples(self, about: Any) -> Told:
         question: SamplesRequest = checked(SamplesRequest, about, "the samples")
         runs = self._run_cache.store().runs
-        entry = entry_of(runs, question.id)
-        return samples(runs, entry, right=question.right, first=question.first)
+        return samples(runs, entry_of(runs, question.id), right=question.right, first=question.first)

@@ -1,6 +1,6 @@
 """The card of a mark: the run's setting, measured values and provenance, its texts, and the actions on it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -57,12 +57,13 @@ def card(store: Store, table: pd.DataFrame, run: str, sources: Mapping[str, str]
     if found.empty:
         raise ValueError(NO_SUCH_RUN)
     row = found.iloc[0].to_dict()
+    batch = row.get("batch_size")
     shown = {
         "id": run,
         "model": called(row),
-        "setting": joined(setting_words(row), _batch(row)),
+        "setting": joined(setting_words(row), "" if missing(batch) else f"batch size {int(batch)}"),
         "measures": [_measure(row, name) for name in MEASURES if not missing(row.get(name))],
-        "facts": _facts(row),
+        "facts": [*_facts(row)],
     }
     entry = entry_of(store.runs, run)
     checkpoint, draft = named(entry["model"], sources), named(entry["draft"], sources)
@@ -124,18 +125,12 @@ def setting_words(row: Row) -> str:
     return joined(model_words(row), decoder_words(row), threshold_words(row))
 
 
-def _batch(row: Row) -> str:
-    return "" if missing(row.get("batch_size")) else f"batch size {int(row['batch_size'])}"
-
-
-def _facts(row: Row) -> list[list[str]]:
-    n = [] if missing(row.get("n")) else [["Problems", f"n = {int(row['n']):,}: {_tasks(row)}"]]
-    return [*n, *([label, _text(row[name])] for name, label in _PROVENANCE if not missing(row.get(name)))]
-
-
-def _tasks(row: Row) -> str:
-    tasks = row["tasks"]
-    return ", ".join(task_words(task) for task in tasks) if isinstance(tasks, tuple) else str(tasks)
+def _facts(row: Row) -> Iterator[list[str]]:
+    if not missing(row.get("n")):
+        yield ["Problems", f"n = {int(row['n']):,}: {', '.join(map(task_words, row['tasks']))}"]
+    for name, label in _PROVENANCE:
+        if not missing(row.get(name)):
+            yield [label, _text(row[name])]
 
 
 def _text(value: Any) -> str:

@@ -76,7 +76,7 @@ def select(run_cache: RunCache, view: View) -> Selection:
     chosen = asked if asked in of_task or not of_task else of_task[0]
     offered = [each for place, each in enumerate(sets) if place < together.MOST_SETS or each is chosen]
     of_set = pooled[pooled["id"].isin(chosen.ids if chosen else ())]
-    batches = together.batch_sizes(of_set) if view.against != PER_FORWARD else []
+    batches = sorted({int(size) for size in of_set["batch_size"].dropna()}) if view.against != PER_FORWARD else []
     batch = view.batch if view.batch in batches else next(iter(batches), 0)
     if batch:
         of_set = of_set[of_set["batch_size"] == batch]
@@ -105,26 +105,24 @@ def draw(run_cache: RunCache, view: View) -> dict[str, Any]:
         _name_thresholds(figure, points)
     if answer.chosen:
         _mark(figure, answer.chosen, view.points)
+    drawn = figure.to_plotly_json()
+    layout = {name: value for name, value in drawn["layout"].items() if name != "template"}  # which the page sets
+    study = behind_figure(view.figure)[0]
+    empty = f"There are no runs for this figure. This makes some: python -m analysis reproduce {study}"
+    names = {name: task_words(name) for name in (POOLED, *families(run_cache))}
     return {
-        "figure": page(figure),
+        "figure": {**drawn, "layout": layout},
         "caption": FIGURES[view.figure].reading,
-        "empty": "" if len(points) else _why_empty(view),
+        "empty": "" if len(points) else empty,
         "axes": [{"value": name, "label": label} for name, label in AXES.items()],
         "against": view.against,
         "runs": {"value": picked.runs, "options": [{"value": each.name, "label": each.label} for each in picked.sets]},
         "batch": {"value": picked.batch, "options": list(picked.batches)},
-        "tasks": [{"value": name, "label": _title(name)} for name in (POOLED, *families(run_cache))],
+        "tasks": [{"value": name, "label": title[:1].upper() + title[1:]} for name, title in names.items()],
         "task": picked.task,
         "answer": {"sentence": answer.sentence, "how": answer.how, "run": answer.chosen},
         "table": tables.table(listed(picked, points), view.figure),
     }
-
-
-def page(figure: go.Figure) -> dict[str, Any]:
-    """The figure as JSON, without the template, which the page sets."""
-    drawn: dict[str, Any] = figure.to_plotly_json()
-    drawn["layout"].pop("template", None)
-    return drawn
 
 
 def listed(picked: Selection, points: pd.DataFrame) -> pd.DataFrame:
@@ -163,13 +161,3 @@ def _mark(figure: go.Figure, chosen: str, points: float) -> None:
                 hoverinfo="skip",
             )
             return
-
-
-def _why_empty(view: View) -> str:
-    study = behind_figure(view.figure)[0]
-    return f"There are no runs for this figure. This makes some: python -m analysis reproduce {study}"
-
-
-def _title(name: str) -> str:
-    title = task_words(name)
-    return title[:1].upper() + title[1:]

@@ -40,7 +40,8 @@ def finding(rows: pd.DataFrame, *, points: float, against: str) -> Finding:
     if tried.empty or ar.empty:
         return Finding(sentence="The selection has no run beside its AR run, so there is nothing to choose.")
     reference, scored = ar.iloc[0].to_dict(), bool(tried["loss"].notna().any())
-    where, how = _where(reference, against), _how(rows, tried, reference, against)
+    where = "" if against == PER_FORWARD else f" at batch size {int(reference['batch_size'])}"
+    how = _how(rows, tried, reference, against)
     start = f"Within {_points(points)} of AR's accuracy" if scored else _UNSCORED
     able = tried[tried["qualifies"]]
     if able.empty and not scored:
@@ -60,7 +61,8 @@ def finding(rows: pd.DataFrame, *, points: float, against: str) -> Finding:
             f"{reference[against]:.1f}; a pass may take longer than one of AR."
         )
     else:
-        sentence = f"{start}, the fastest{where} is {called(row)}: {_speed(row, reference)}."
+        speed = f"about {_rounded(row['tokens_per_second'])} tokens a second, {_faster(row)}"
+        sentence = f"{start}, the fastest{where} is {called(row)}: {speed}, on {problems_words(reference)}."
     if row["sure"] and scored and not tried["sure"].all():
         sentence = f"{sentence} {_lossy(able[~able['sure']], against)}"
     return Finding(sentence=sentence, how=how, chosen=str(row["id"]))
@@ -82,8 +84,16 @@ def _best(rows: pd.DataFrame, against: str) -> Row:
 
 
 def _how(rows: pd.DataFrame, tried: pd.DataFrame, ar: Row, against: str) -> str:
-    problems = int(tried["n"].min())
-    said = [_who(ar, against), _tried(len(tried), problems)]
+    problems, count, where = int(tried["n"].min()), len(tried), f"on {ar['hardware']}"
+    if against == PER_FORWARD:
+        said = [f"AR is {ar['model']}, {where}."]
+    else:
+        speed = f"{ar['tokens_per_second']:,.0f} tokens a second"
+        day = str(ar["date"])[:10]  # later versions have other speeds
+        said = [f"AR is {ar['model']} at {speed}, measured on {day} in turn with the others, {where}."]
+    together = "" if count == 1 else " in all of them together, so the limits are wider than the intervals drawn"
+    settings = "setting" if count == 1 else "settings"
+    said.append(f"{count} {settings} tried on {problems:,} problems; {CONFIDENCE:.0%} confidence{together}.")
     if against != PER_FORWARD and ar["timed_n"] < problems:
         said.append(f"Speeds are those of {int(ar['timed_n'])} of them.")
     if against == PER_FORWARD and rows["decoder"].isin([decoder.name for decoder in decoders.drafted()]).any():
@@ -93,30 +103,8 @@ def _how(rows: pd.DataFrame, tried: pd.DataFrame, ar: Row, against: str) -> str:
     return " ".join(said)
 
 
-def _who(ar: Row, against: str) -> str:
-    if against == PER_FORWARD:
-        return f"AR is {ar['model']}, on {ar['hardware']}."
-    speed = f"{ar['tokens_per_second']:,.0f} tokens a second"
-    day = str(ar["date"])[:10]  # later versions have other speeds
-    return f"AR is {ar['model']} at {speed}, measured on {day} in turn with the others, on {ar['hardware']}."
-
-
-def _where(ar: Row, against: str) -> str:
-    return "" if against == PER_FORWARD else f" at batch size {int(ar['batch_size'])}"
-
-
-def _speed(row: Row, ar: Row) -> str:
-    tokens = _rounded(row["tokens_per_second"])
-    return f"about {tokens} tokens a second, {_faster(row)}, on {problems_words(ar)}"
-
-
 def _faster(row: Row) -> str:
     return f"{_times(row['speedup'])} as fast as AR"
-
-
-def _tried(count: int, problems: int) -> str:
-    together = "" if count == 1 else " in all of them together, so the limits are wider than the intervals drawn"
-    return f"{count} {_plural('setting', count)} tried on {problems:,} problems; {CONFIDENCE:.0%} confidence{together}."
 
 
 def _loss(row: Row) -> str:
@@ -132,11 +120,7 @@ def _loss(row: Row) -> str:
 
 
 def _points(points: float) -> str:
-    return f"{points:g} {_plural('point', points)}"
-
-
-def _plural(word: str, count: float) -> str:
-    return word if count == 1 else f"{word}s"
+    return f"{points:g} point{'' if points == 1 else 's'}"
 
 
 def _times(ratio: float) -> str:

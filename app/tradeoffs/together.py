@@ -53,9 +53,7 @@ def sets(table: pd.DataFrame, against: str) -> list[Together]:
     ]
     groups.sort(key=lambda found: _rank(found[1]))
     kinds = [(next(_models(rows)), rows["tasks"].iloc[0]) for _, rows in groups]
-    groups = [
-        groups[place] for place in sorted(range(len(groups)), key=lambda place: kinds.index(kinds[place]) < place)
-    ]
+    groups = [groups[n] for n in sorted(range(len(groups)), key=lambda n: kinds.index(kinds[n]) < n)]
     labels = _labels([rows for _, rows in groups])
     return [
         Together(
@@ -66,11 +64,6 @@ def sets(table: pd.DataFrame, against: str) -> list[Together]:
         )
         for (key, rows), label in zip(groups, labels, strict=True)
     ]
-
-
-def batch_sizes(rows: pd.DataFrame) -> list[int]:
-    """The batch sizes of these runs, the smallest first."""
-    return sorted({int(size) for size in rows["batch_size"].dropna()})
 
 
 def references(rows: pd.DataFrame, against: str) -> pd.DataFrame:
