@@ -47,8 +47,9 @@ def loaded() -> str:
 @cache
 def script(entry: str = "page.js") -> str:
     """A module with all that it imports as one script without global names; ValueError if one breaks a rule above."""
-    parts = "".join(_Bundle(entry).parts)
-    return f'(() => {{\n"use strict";\n{parts}}})();\n'
+    parts = dict[str, str]()
+    _add(entry, (), parts, {})
+    return f'(() => {{\n"use strict";\n{"".join(parts.values())}}})();\n'
 
 
 @cache
@@ -101,38 +102,28 @@ def route(path: str, read: Callable[[], bytes], kept: str = _FOR_GOOD, kind: str
     return Route(path, answer, methods=["GET", "HEAD"])
 
 
-class _Bundle:
-    """The modules in the order in which they run: one that is imported comes before those that import it."""
-
-    def __init__(self, entry: str) -> None:
-        self.parts: list[str] = []
-        self._exports: dict[str, list[str]] = {}
-        self._add(entry, ())
-
-    def _add(self, name: str, importers: tuple[str, ...]) -> None:
-        if name in importers:
-            raise ValueError(f"modules must not import in a circle, got {' -> '.join([*importers, name])}")
-        if name in self._exports:
-            return
-        source = (BROWSER / name).read_text(encoding="utf-8")
-        imports = []
-        for names, path in _IMPORT.findall(source):
-            other = _beside(name, path)
-            self._add(other, (*importers, name))
-            imports.append(self._destructured(name, names, other))
-        exports = self._exports[name] = _EXPORT.findall(source)
-        body = _EXPORT.sub("", _IMPORT.sub("", source))
-        if found := _OTHERWISE.search(body):
-            raise ValueError(f"{name} must import and export as app/browser/bundle.py says, got {found[0]!r}")
-        inside = f"{''.join(imports)}{body}return {{ {', '.join(exports)} }};\n"
-        self.parts.append(f"\n// {name}\nconst {_variable(name)} = (() => {{\n{inside}}})();\n")
-
-    def _destructured(self, name: str, names: str, other: str) -> str:
+def _add(name: str, importers: tuple[str, ...], parts: dict[str, str], exports: dict[str, list[str]]) -> None:
+    """Add a module to the `parts`, behind those that it imports, and what it exports."""
+    if name in importers:
+        raise ValueError(f"modules must not import in a circle, got {' -> '.join([*importers, name])}")
+    if name in exports:
+        return
+    source, imports = (BROWSER / name).read_text(encoding="utf-8"), ""
+    for names, path in _IMPORT.findall(source):
+        other = _beside(name, path)
+        _add(other, (*importers, name), parts, exports)
         wanted = [each.split(" as ") for each in re.split(r"\s*,\s*", names.strip().rstrip(",")) if each]
         for each, *_ in wanted:
-            if each not in self._exports[other]:
+            if each not in exports[other]:
                 raise ValueError(f"{name} imports {each}, which {other} does not export")
-        return f"const {{ {', '.join(': '.join(each) for each in wanted)} }} = {_variable(other)};\n" if wanted else ""
+        if wanted:
+            imports += f"const {{ {', '.join(': '.join(each) for each in wanted)} }} = {_variable(other)};\n"
+    exports[name] = _EXPORT.findall(source)
+    body = _EXPORT.sub("", _IMPORT.sub("", source))
+    if found := _OTHERWISE.search(body):
+        raise ValueError(f"{name} must import and export as app/browser/bundle.py says, got {found[0]!r}")
+    inside = f"{imports}{body}return {{ {', '.join(exports[name])} }};\n"
+    parts[name] = f"\n// {name}\nconst {_variable(name)} = (() => {{\n{inside}}})();\n"
 
 
 def _beside(name: str, path: str) -> str:

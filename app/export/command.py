@@ -68,15 +68,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def files(pairs: Sequence[str] | None = None) -> dict[str, bytes]:
     """Every file of the folder by its path. With `pairs`, their models too; none named are all that can be had here."""
-    from app.export import live, records, shell  # late: they import Gradio, which reads the environment
+    import gradio  # late: it reads the environment
 
+    from app.export import live, records, shell
+
+    folder = Path(gradio.__file__).parent / "templates" / "frontend" / "static" / "fonts"
+    fonts = [folder / f"{name}-{weight}.woff2" for name in FONTS for weight in WEIGHTS]
     models, about = ({}, None) if pairs is None else live.files(pairs or _all_pairs())
     found = {
         "index.html": shell.page(about).encode(),
         "lens.js": bundle.script("shell/shell.js").encode(),
         "lens.css": bundle.styles("shell/site.css").encode(),
         "plotly.js": plotly_script.script().encode(),
-        **{f"fonts/{name}": content for name, content in _fonts()},
+        **{f"fonts/{path.name}": path.read_bytes() for path in fonts},
     }
     if DOCKER.is_file():  # an installed package has no docs
         found["README.md"] = readme(STATIC).encode()
@@ -92,15 +96,6 @@ def _all_pairs() -> list[str]:
     if missing:
         sys.stderr.write(f"app export: without SmolLM2: {missing}\n")
     return [key for key in PAIRS if key == "tiny" or not missing]
-
-
-def _fonts() -> list[tuple[str, bytes]]:
-    """The fonts of the app, which come with Gradio."""
-    import gradio
-
-    folder = Path(gradio.__file__).parent / "templates" / "frontend" / "static" / "fonts"
-    paths = [folder / f"{name}-{weight}.woff2" for name in FONTS for weight in WEIGHTS]
-    return [(path.name, path.read_bytes()) for path in paths]
 
 
 def _worker(found: dict[str, bytes]) -> bytes:

@@ -11,7 +11,7 @@ import json
 import subprocess
 import tarfile
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -89,35 +89,27 @@ def files(keys: Sequence[str]) -> tuple[dict[str, bytes], dict[str, Any]]:
     builds = {name: _build(found, *parts) for name, parts in ENGINES.items()}
     about = {
         "engines": {name: build["bytes"] for name, build in builds.items()},
-        "pairs": [_MAKERS[key](found) for key in keys],
+        "pairs": [_pair(key, found) for key in keys],
     }
     return {**found, "live.js": _worker(builds)}, about
 
 
-def _tiny(found: dict[str, bytes]) -> dict[str, Any]:
-    graphs = [_graph([source], found) for source in pairs.TINY_SOURCES.values()]
-    prompts = [(label, problems.find(task, seed).prompt) for label, task, seed in problems.EXAMPLES]
-    return _pair(pairs.tiny, graphs, prompts, "")
-
-
-def _real(found: dict[str, bytes]) -> dict[str, Any]:
-    return _pair(pairs.real, [_graph([*pairs.REAL_SOURCES.values()], found)], problems.QUESTIONS, _EIGHT)
-
-
-_MAKERS = {"tiny": _tiny, "smollm2": _real}
 _EIGHT = "Its weights have 8 bits here, which may change the text."
 
 
-def _pair(
-    make: Callable[..., pairs.Pair], graphs: list[list[dict[str, Any]]], prompts: Sequence[tuple[str, str]], note: str
-) -> dict[str, Any]:
+def _pair(key: str, found: dict[str, bytes]) -> dict[str, Any]:
+    """What the page knows of a pair, whose files are added to those found."""
+    if key == "tiny":
+        graphs = [_graph([source], found) for source in pairs.TINY_SOURCES.values()]
+        prompts = [(label, problems.find(task, seed).prompt) for label, task, seed in problems.EXAMPLES]
+    else:
+        graphs, prompts = [_graph([*pairs.REAL_SOURCES.values()], found)], [*problems.QUESTIONS]
     checkpoints = [each for graph in graphs for each in graph]
     ar, masks = (each["name"] for each in checkpoints)
-    made = make(ar, masks)
     return {
-        "key": made.key,
-        "title": made.title,
-        "note": note,
+        "key": key,
+        "title": (pairs.tiny if key == "tiny" else pairs.real)(ar, masks).title,
+        "note": "" if key == "tiny" else _EIGHT,
         "bytes": sum(file["bytes"] for first, *_ in graphs for file in first["manifest"]["files"].values()),
         "checkpoints": checkpoints,
         "cards": [_card(*titles, name) for titles, name in zip(TITLES, (ar, masks, masks), strict=True)],

@@ -130,13 +130,13 @@ def _page(
 
 @cache
 def _blocks() -> gr.Blocks:
-    return asyncio.run(_built())  # where no event loop runs, Gradio makes one for each event and closes none
+    async def built() -> gr.Blocks:
+        with gr.Blocks():
+            tiny = {lane: _name(source) for lane, source in TINY_SOURCES.items()}
+            sources = [*TINY_SOURCES.values(), *REAL_SOURCES.values()]
+            return build(records.runner({_name(source): source for source in sources}), [given(**tiny)])
 
-
-async def _built() -> gr.Blocks:
-    with gr.Blocks():
-        names = {lane: _name(source) for lane, source in TINY_SOURCES.items()}
-        return build(records.runner(_sources()), [given(**names)])
+    return asyncio.run(built())  # where no event loop runs, Gradio makes one for each event and closes none
 
 
 _KEPT = ("masthead", "runs", "sharing", "stage", "step", "tradeoffs", "course")
@@ -145,11 +145,6 @@ _KEPT = ("masthead", "runs", "sharing", "stage", "step", "tradeoffs", "course")
 
 def _name(source: str) -> str:
     return source.rpartition("/")[2]
-
-
-def _sources() -> dict[str, str]:
-    sources = [*TINY_SOURCES.values(), *REAL_SOURCES.values()]
-    return {_name(source): source for source in sources}
 
 
 def _drawn(block: Any) -> Iterable[gr.HTML]:
