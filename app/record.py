@@ -60,15 +60,15 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Record; 0, or 2 for bad input."""
-    options = parser().parse_args(arguments)
     try:
-        return _record(options)
+        _record(parser().parse_args(arguments))
     except ValueError as error:
         sys.stderr.write(f"app.record: {error}\n")
         return 2
+    return 0
 
 
-def _record(options: argparse.Namespace) -> int:
+def _record(options: argparse.Namespace) -> None:
     problem = problems.find(options.task, options.seed) if options.task else None
     prompt = problem.prompt if problem else options.prompt
     if not prompt:
@@ -81,7 +81,6 @@ def _record(options: argparse.Namespace) -> int:
     said = {"title": options.title, "note": options.note}
     run = keep(uuid4().hex, prompt, options.max_new_tokens, lanes, problem=problem, **said)
     options.output.write_text(to_json(run) + "\n", encoding="utf-8")
-    return 0
 
 
 def _settings(words: Sequence[str], max_new_tokens: int, block_size: int | None = None) -> DecodingSettings:

@@ -217,9 +217,8 @@ def thinner(run: Run) -> Iterator[Run]:
 
 def _with_alternatives(lane: RunLane, most: int) -> RunLane:
     def cut(row: RowPass) -> RowPass:
-        return replace(
-            row, proposals=tuple(replace(one, alternatives=one.alternatives[:most]) for one in row.proposals)
-        )
+        fewer = (replace(one, alternatives=one.alternatives[:most]) for one in row.proposals)
+        return replace(row, proposals=tuple(fewer))
 
     records = tuple(replace(record, rows=tuple(map(cut, record.rows))) for record in lane.records)
     return replace(lane, records=records, pieces={token: lane.pieces[token] for token in token_ids(records)})

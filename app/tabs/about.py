@@ -23,27 +23,25 @@ def build(sources: Mapping[str, str]) -> None:
     """Lay out the tab inside the current Blocks; `sources` are the folders or Hub ids of the checkpoints by name."""
     with gr.Column(elem_classes="lens-about"):
         _prose(LEAD, "about-lead")
-        _titled("Claims", document("docs/claims.md") or NO_CLAIMS, "about-claims")
+        _title("Claims")
+        _prose(document("docs/claims.md") or NO_CLAIMS, "about-claims")
         _title("Checkpoints")
         for number, (name, card) in enumerate(cards(sources).items()):
             with gr.Accordion(name, open=False, elem_classes="lens-checkpoint"):
                 _prose(card, f"about-card-{number}")
-        _titled("Metrics", document("docs/metrics.md"), "about-metrics")
-        _titled("Your own checkpoint", section("README.md", "Your own checkpoint"), "about-own")
-        _titled("How to cite", section("README.md", "How to cite"), "about-cite")
-
-
-def _titled(title: str, text: str, name: str) -> None:
-    _title(title)
-    _prose(text, name)
+        _title("Metrics")
+        _prose(document("docs/metrics.md"), "about-metrics")
+        for title, name in (("Your own checkpoint", "about-own"), ("How to cite", "about-cite")):
+            _title(title)
+            _prose(section("README.md", title), name)
 
 
 def _title(text: str) -> None:
     gr.Markdown(f"## {text}", elem_classes="lens-prose")
 
 
-def _prose(text: str, name: str) -> gr.Markdown:
-    return gr.Markdown(text, elem_id=name, elem_classes="lens-prose")
+def _prose(text: str, name: str) -> None:
+    gr.Markdown(text, elem_id=name, elem_classes="lens-prose")
 
 
 def document(name: str) -> str:

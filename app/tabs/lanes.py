@@ -203,7 +203,7 @@ class LaneRow:
         changed = list[Any]()
         for lane in self.lanes:
             preset = lane.named["preset"]
-            to_preset = partial(_to_preset, lane, models)
+            to_preset = partial(lambda lane, name, key: lane.preset_updates(name, models.pair(key)), lane)
             inputs = [preset, models.choice]
             chosen = preset.input(to_preset, inputs, lane.components, show_progress_on=preset, **LATEST)
             others = [component.input for component in lane.components if component is not preset]
@@ -211,7 +211,3 @@ class LaneRow:
             lane.fold.expand(lane.unfolded, lane.components, lane.components, show_progress_on=preset, **LATEST)
             changed += [chosen, by_hand]
         return changed
-
-
-def _to_preset(lane: LaneControls, models: ModelsControl, preset: str, key: object) -> list[Any]:
-    return lane.preset_updates(preset, models.pair(key))

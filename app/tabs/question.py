@@ -33,12 +33,7 @@ class QuestionForm:
                 label="Prompt", lines=1, max_lines=8, elem_id="prompt", placeholder="Ask, or choose an example"
             )
             self.start = gr.Textbox(
-                "",
-                label="Answer starts with",
-                lines=1,
-                max_lines=3,
-                elem_id="answer-start",
-                placeholder="nothing",
+                "", label="Answer starts with", lines=1, max_lines=3, elem_id="answer-start", placeholder="nothing"
             )
             with _row("lens-examples lens-questions", shown=not tasks) as question_row:
                 for label, prompt in problems.QUESTIONS if questions else ():
@@ -60,7 +55,7 @@ class QuestionForm:
             asked.then(None, self.prompt, js=_GIVEN, **QUIET)
         for button, task, seed in self._examples:
             button.click(partial(pick, task, seed), outputs=self.shown, **QUIET)
-        self._new.click(_new, self.family, self.shown, **QUIET)
+        self._new.click(lambda task: pick(task, problems.new_seed()), self.family, self.shown, **QUIET)
         for changed in (self.family, self.seed):
             changed.input(pick, [self.family, self.seed], self.shown, **LATEST)
         self.prompt.change(  # Gradio's input event does not come when text is pasted or cut
@@ -93,9 +88,7 @@ def pick(task: Any, seed: object) -> tuple[Any, ...]:
 
 def _row(name: str, *, shown: bool) -> gr.Row:
     """A row of these classes; one that is hidden at first has another, since Gradio draws it for a moment."""
-    return (
-        gr.Row(elem_classes=name, visible=True) if shown else gr.Row(elem_classes=f"{name} lens-later", visible=HIDDEN)
-    )
+    return gr.Row(elem_classes=name if shown else f"{name} lens-later", visible=shown or HIDDEN)
 
 
 def _ask(prompt: str) -> tuple[Any, ...]:
@@ -106,10 +99,6 @@ def _ask(prompt: str) -> tuple[Any, ...]:
 def _answer(prompt: str, task: str, seed: float) -> str:
     problem = problems.asked(prompt, task, seed)
     return problems.known_answer(problem) if problem else ""
-
-
-def _new(task: str) -> tuple[Any, ...]:
-    return pick(task, problems.new_seed())
 
 
 class ModelsControl:
