@@ -1,7 +1,4 @@
-"""`python -m app`: load the two checkpoints and serve the page on this machine.
-
-`python -m app export` writes it as static files instead.
-"""
+"""`python -m app`: serve the page on this machine, or with `export` write it as static files."""
 
 import logging
 import sys

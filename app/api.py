@@ -135,10 +135,7 @@ class GenerateRequest:
 
     @classmethod
     def of(cls, limits: Limits, given: Mapping[str, Any], settings: object) -> GenerateRequest:
-        """From the parameters of the call and the further `settings`: fields of `DecodingSettings`, and `trace`.
-
-        Raises ValueError with one sentence that names what is wrong and what is allowed.
-        """
+        """From the parameters of the call, and `settings` with `trace`; ValueError says what is wrong and allowed."""
         further: dict[str, Any] = checked(dict[str, Any], {} if settings is None else settings, "settings")
         if further.get("continuation"):
             raise ValueError("settings: continuation is gone, masks behind a draft model's drafts: leave it out")
@@ -162,10 +159,7 @@ class GenerateRequest:
 def generated(
     runner: Runner, session: str, wanted: GenerateRequest, now: Callable[[], float] = time.monotonic
 ) -> Iterator[Answer]:
-    """Yield the progress about once a second, which shows when the caller has gone, and last the whole answer.
-
-    ValueError if the queue is full, the session has a run already, or the run cannot be made.
-    """
+    """Yield the progress about once a second, and last the whole answer; ValueError if no run can be made."""
     settings = wanted.settings
     live = LiveRun(runner.queue.join(), settings.threshold)
     if not runner.sessions.begin_alone(session, live):

@@ -33,10 +33,7 @@ def build(
     note: str = "",
     write_page: step.WritePage | None = None,
 ) -> gr.Blocks:
-    """The page for `runner`, with these pairs of checkpoints to choose between, the first at the start.
-
-    `note` is a sentence for the person about that choice. `write_page` makes a page of one run.
-    """
+    """The page, with these pairs to choose between and a `note` about that; `write_page` makes a page of one run."""
     with gr.Blocks(title="MARS Lens", analytics_enabled=False, fill_width=True) as page:
         masthead = drawn("masthead", _MASTHEAD, elem_id="masthead", codes="code.svg")
         kept = step.keeper()

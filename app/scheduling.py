@@ -28,10 +28,7 @@ def whole(value: object) -> object:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """The largest prompt, in characters, and the longest answer, in tokens, that can be asked for.
-
-    A conversation has at most `turns` questions, and no more characters than a prompt.
-    """
+    """The longest prompt, or conversation of so many turns, in characters, and the longest answer in tokens."""
 
     characters: int = MAX_CHARACTERS
     new_tokens: int = MOST_TOKENS

@@ -21,11 +21,7 @@ from mars_tasks import Problem
 
 
 def start(runner: Runner, session: str, plan: Plan, choices: Sequence[LaneChoice], threshold: float | None) -> str:
-    """Start one board in a thread and return its identity; BusyError if the queue is full.
-
-    It becomes the live run of `session` and stops the one before. The slider, which stands at `threshold`, acts on the
-    lanes that follow it.
-    """
+    """Start one board in a thread, as the run of `session`, and return its identity; BusyError if the queue is full."""
     live = LiveRun(runner.queue.join(), threshold)
     most = plan.max_new_tokens * len(choices) * plan.count
     return runner.begin(session, live, partial(_steps, plan=plan, choices=choices), most)

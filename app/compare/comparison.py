@@ -65,10 +65,7 @@ class Entry:
 
 
 def enter(request: LaneRequest, question: Question, live: LiveRun, queue: AdmissionQueue, number: int = 0) -> Entry:
-    """Start a lane whose checkpoint is loaded; `number` counts the lanes before it on the same checkpoint.
-
-    Raises ValueError if the prompt does not fit its context, or its decoder cannot run so.
-    """
+    """Start a lane, the one of this `number` on its checkpoint, which is loaded; ValueError if it cannot run so."""
     choice, checkpoint, earlier = request.choice, request.checkpoint, question.earlier.get(request.key, ())
     if checkpoint is None or request.problem:
         raise ValueError(request.problem or f"The checkpoint of {request.title} is not loaded.")
@@ -183,10 +180,7 @@ class Differences:
         self._different: set[str] = set()
 
     def add(self, lane: str, pieces: Sequence[str] = (), *, ends: bool = False) -> list[dict[str, int]]:
-        """Add the text of more tokens, or note that the text `ends`; returns each first difference that this shows.
-
-        A text that ends while the other is longer differs from it there.
-        """
+        """Add tokens, or note that the text `ends` where another may go on; returns the differences that show now."""
         for piece in pieces:
             self._texts[lane] += piece
             self._ends[lane].append(len(self._texts[lane]))

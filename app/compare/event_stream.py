@@ -134,10 +134,7 @@ class EventStream:
             return "".join(f"{line}\n" for line in self._lines[after:])
 
     async def follow(self, after: int) -> AsyncIterator[tuple[int, str]]:
-        """Yield the lines after the first `after` ones as they come: the number of all lines so far, and the new ones.
-
-        After QUIET_SECONDS without a line it yields empty text.
-        """
+        """Yield the number of all lines so far and the new ones as they come, "" after QUIET_SECONDS without any."""
         loop, woken = asyncio.get_running_loop(), asyncio.Event()
 
         def wake() -> None:

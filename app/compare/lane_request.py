@@ -75,10 +75,7 @@ class LaneRequest:
 
 
 def requested(choices: Sequence[LaneChoice]) -> list[LaneRequest]:
-    """The lanes before their checkpoints are loaded; ValueError if there are none, or too many.
-
-    Lanes with the same title get their letter.
-    """
+    """The lanes before their checkpoints are loaded, with letters where titles are alike; ValueError for too many."""
     if not 1 <= len(choices) <= len(LANE_KEYS):
         raise ValueError(f"There must be 1 to {len(LANE_KEYS)} lanes, got {len(choices)}.")
     titles = [_title(choice) for choice in choices]

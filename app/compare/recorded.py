@@ -1,9 +1,4 @@
-"""The recorded run that the stage plays before a visitor starts one, as the lines of messages that a live run sends.
-
-The run is one of those that come with the app, real passes of the real model (assets/replays/README.md says how it was
-made). It shows how many passes each lane needs, not how fast a machine is, so its clock counts passes. It needs no
-model and no torch.
-"""
+"""Recorded runs as the lines of messages that a live run sends, on a clock that counts passes; no model is needed."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict

@@ -47,10 +47,7 @@ class Runner:
         self.event_streams = EventStreams()
 
     def introduce(self, lanes: Sequence[LaneChoice]) -> str:
-        """The idle stage while the chosen checkpoints load; ModelError if there is no such checkpoint.
-
-        What a checkpoint has to say about its lane is there if it is loaded; else it comes with a run.
-        """
+        """The idle stage while the chosen checkpoints load; ModelError if there is no such checkpoint."""
         requests, names = lane_request.requested(lanes), lane_request.checkpoint_names(lanes)
         if not self.elsewhere:
             for name in names:

@@ -1,7 +1,4 @@
-"""Starts decoders on a prompt and lets them take turns on their devices; runs share passes where they can.
-
-Each lane's clock is the sum of its own passes, and the lane behind makes the next pass.
-"""
+"""Starts decoders on a prompt; each has the clock of its own passes, and the one behind makes the next pass."""
 
 from __future__ import annotations
 
@@ -29,10 +26,7 @@ AHEAD = 1  # who looks on slowly decides about the pass after the next
 def prompt_ids(
     checkpoint: Checkpoint, prompt: str, max_new_tokens: int, earlier: Sequence[Turn] = (), answer_prefix: str = ""
 ) -> list[int]:
-    """Token ids of the prompt, with the turns before it and the beginning of the answer behind it.
-
-    ValueError, with the numbers, if they do not fit.
-    """
+    """Token ids of earlier turns, the prompt and the beginning of the answer; ValueError if they are too many."""
     messages = [
         message
         for turn in earlier

@@ -67,10 +67,7 @@ class Follow(StrictDict):
 
 
 class Opening(StrictDict):
-    """The first message of a run or of the idle stage: the page starts afresh with these lanes.
-
-    With `recorded` their clocks count passes.
-    """
+    """The first message of a run or of the idle stage; with `recorded` the clocks of its lanes count passes."""
 
     kind: Literal["open"]
     id: str
@@ -176,10 +173,7 @@ class Correctness(StrictDict):
 
 
 class SpeedUp(StrictDict):
-    """The speed-up of each other lane over the baseline, in output tokens per second of model time.
-
-    It is None for a lane with a model of another size: such a ratio would be one of models, not of decoders.
-    """
+    """The speed-up of each other lane, in output tokens per second of model time; None for a model of another size."""
 
     kind: Literal["speedup"]
     ratios: dict[str, float | None]
@@ -250,11 +244,7 @@ def forward_pass(
     counts: Counts,
     alternatives: int = 0,
 ) -> Pass:
-    """A pass that has accepted something.
-
-    `texts` is what each accepted token added, `pieces` the text of each token alone; `alternatives` is the most that a
-    token comes with.
-    """
+    """A pass that accepted `texts`; `pieces` is the text of each token alone, `alternatives` the most of a token."""
     row = record.rows[0]
 
     def token(text: str, proposal: Proposal) -> Token:

@@ -53,10 +53,7 @@ Message = Annotated[SweepOpening | Swept | stream.Status | stream.Refusal, Field
 
 
 def start(runner: Runner, session: str, question: Question, choices: Sequence[LaneChoice]) -> str:
-    """Start a sweep in a thread, as the run of `session`, and return its identity.
-
-    ValueError if no lane follows the slider; BusyError if the queue is full.
-    """
+    """Start a sweep in a thread, as the run of `session`, and return its identity; ValueError if that cannot be."""
     swept = next((choice for choice in choices if choice.steered), None)
     if swept is None:
         raise ValueError("No lane follows the slider. Set the threshold of a lane to “Slider” in Settings.")

@@ -90,10 +90,7 @@ def _tradeoffs(handler: RequestHandler) -> Files:
 
 
 def _views(ask: Any) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """Every view of all families together, with its answer; of each list the first choice comes first.
-
-    The list of families is left out: with it there would be ten times as many views.
-    """
+    """Every view of all families together (each alone were ten times as many), the first choice of each list first."""
     for figure in FIGURES:
         waiting: list[dict[str, Any]] = [{"figure": figure}]
         seen = list[dict[str, Any]]()

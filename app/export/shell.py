@@ -1,8 +1,4 @@
-"""The one page of the export: what the tabs of the app lay out, as plain HTML that the browser's modules fill.
-
-Of Gradio's components those are kept that need no server: what the browser draws, and text. The controls of a live run
-are left out; Compare offers the recorded runs instead.
-"""
+"""The one page of the export: what the tabs of the app lay out and no server answers, as HTML that the modules fill."""
 
 import asyncio
 import base64
@@ -65,10 +61,7 @@ _LIVE = '<div class="lens-live lens-stack"></div>\n'
 
 
 def page(live: Mapping[str, Any] | None = None) -> str:
-    """The HTML of the page of a folder, which has sheet, script and data in files beside it.
-
-    `live` is what it must know of the models that are among them (app/export/live.py), None without any.
-    """
+    """The page of a folder, with sheet, script and data beside it; `live` is about its models (app/export/live.py)."""
     sheet = '<link rel="stylesheet" href="lens.css">'
     return _page(records.runs(), _POLICY, sheet=sheet, script='<script src="lens.js" defer></script>', live=live)
 

@@ -162,10 +162,7 @@ class Models:
 
 
 def offered(*sources: str, shipped: Path = SHIPPED) -> dict[str, str]:
-    """Names for checkpoints: the given folders or Hub ids, then the shipped ones.
-
-    No name is a path: a folder is called by its last part, numbered where that is taken.
-    """
+    """Names for these folders or Hub ids, then the shipped ones: the last part of a path, or that with a number."""
     found = [str(folder) for folder in sorted(shipped.glob("*")) if (folder / "config.json").is_file()]
     names: dict[str, str] = {}
     for source in dict.fromkeys([*sources, *found]):

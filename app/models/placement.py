@@ -42,11 +42,7 @@ def read_libraries() -> None:
 
 
 class Loader:
-    """Loads a checkpoint and warms it up; torch is imported only then.
-
-    `device` is auto, cpu, cuda or cuda:N; `threads` are the CPU's for one forward pass (None:
-    `spare_threads`). `base` and `allow_other_base` are for adapters (mars/checkpoint/checkpoint.py).
-    """
+    """Loads a checkpoint and warms it up; without `threads` it leaves one to the page. The rest is for adapters."""
 
     def __init__(
         self, device: str, threads: int | None = None, *, base: str | None = None, allow_other_base: bool = False

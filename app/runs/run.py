@@ -164,10 +164,7 @@ def _check_keys(lanes: tuple[RunLane, ...]) -> tuple[RunLane, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run(Strict):
-    """A finished comparison, with everything needed to look at it again.
-
-    `date` is ISO 8601. `title` and `note` say what a shipped run shows; both are empty for others.
-    """
+    """A finished comparison, with all to look at it again; `title` and `note` say what a shipped one shows."""
 
     schema: Literal[1]
     kind: Literal["mars-lens-run"]

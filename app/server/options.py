@@ -103,11 +103,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _start(lanes: dict[str, str | None]) -> tuple[dict[str, str], str]:
-    """The source of each lane, and a note if one replaces the usual or the given source; the terminal shows it too.
-
-    Without --ar and --mars this is the real pair, if it is installed. A lane gets the checkpoint of the tiny pair if
-    only the other lane's option is given, or if its own checkpoint is not installed.
-    """
+    """The source of each lane, of the tiny pair where none is given or installed, and a note on that."""
     wanted: dict[str, str] = {lane: source or TINY_SOURCES[lane] for lane, source in lanes.items()}
     if not any(lanes.values()):
         wanted = dict(pairs.REAL_SOURCES)
@@ -137,10 +133,7 @@ def _offer(lanes: dict[str, str | None], others: Sequence[str]) -> tuple[dict[st
 
 
 def _accounts(file: Path) -> list[tuple[str, str]]:
-    """The accounts in the lines of a file, without blank ones and those with a #.
-
-    ValueError says which line is wrong, and no password.
-    """
+    """The accounts in the lines of a file; ValueError names a wrong line, and no password."""
     passwords: dict[str, str] = {}
     for number, line in read_lines(file):
         if line.lstrip().startswith("#"):

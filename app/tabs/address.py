@@ -102,10 +102,7 @@ def check_question(found: Found, usual: tuple[str, int], limits: Limits) -> None
 
 
 def message(found: Found, usual: Mapping[str, Any], others: Mapping[str, Mapping[str, Any]] | None = None) -> str:
-    """The message for the masthead: the refused names, and the `usual` value of each name. JSON without `<`.
-
-    `others` has the usual values that differ for each choice of `models`.
-    """
+    """For the masthead: the refused names, the `usual` values, in `others` those that differ for some `models`."""
     pairs = [[name[:LONGEST_NAMED], found.said[name][:LONGEST_NAMED]] for name in found.refused[:MOST_NAMED]]
     told = {"refused": pairs, "usual": usual, "others": others or {}, "time": time.monotonic()}
     return page_json(told)

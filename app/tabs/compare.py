@@ -50,10 +50,7 @@ _ENDS = '<div class="lens-ends"><span>◂ more per pass</span><span>one per pass
 
 
 class Tab:
-    """The components of the tab, laid out in the current Blocks, and the functions behind them.
-
-    `pairs` are the AR and MARS checkpoints to choose between, `note` a sentence about them.
-    """
+    """The components of the tab, in the current Blocks, for these `pairs` and a `note` on them, and what they do."""
 
     def __init__(self, runner: Runner, pairs: Sequence[Pair], note: str = "") -> None:
         self.runner = runner

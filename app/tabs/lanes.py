@@ -169,10 +169,7 @@ def build_count() -> gr.Radio:
 
 
 class LaneRow:
-    """`lanes` are the controls of each; `count`, made by `build_count`, is the number of those that take part.
-
-    `names` are the checkpoints offered, `pair` has those of the presets.
-    """
+    """The controls of the lanes, of which `count` take part, for checkpoints of these `names` and presets of `pair`."""
 
     def __init__(self, count: gr.Radio, names: list[str], pair: Pair) -> None:
         self.count = count
@@ -196,10 +193,7 @@ class LaneRow:
         return [lane.read(*part) for lane, part in zip(self.lanes[: int(count)], parts, strict=False)]
 
     def connect(self, models: ModelsControl) -> list[Any]:
-        """Connect the controls with each other; returns the events after which lanes have changed.
-
-        `models` gives the presets' pair.
-        """
+        """Connect the controls with each other and `models`; returns the events after which lanes have changed."""
         changed = list[Any]()
         for lane in self.lanes:
             preset = lane.named["preset"]

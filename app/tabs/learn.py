@@ -34,10 +34,7 @@ def material() -> str:
 
 
 def pass_times(measured: dict[str, Any]) -> dict[str, Any]:
-    """What `python -m analysis columns` wrote: median seconds by number of columns, and the machine that they are of.
-
-    With `busy`, other programs ran at the same time.
-    """
+    """What `python -m analysis columns` wrote: median seconds by number of columns, and where; `busy` beside others."""
     threads = measured["threads"]
     return {
         "checkpoint": measured["checkpoint"],

@@ -1,8 +1,4 @@
-"""Step through: a finished, loaded or shipped run, pass by pass. The browser draws it; Python checks what comes in.
-
-A question of the tab is an event; the answer is the component's value under the same ticket. So is the wish for a page
-of a run, which is one file.
-"""
+"""Step through: a finished, loaded or shipped run, pass by pass. The browser draws it; Python checks what comes in."""
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,4 @@
-"""Trade-offs: the measured runs as figures. Python selects the runs and answers; the browser draws.
-
-A question is an event; the answers are the component's value under the ticket of the question.
-"""
+"""Trade-offs: the measured runs as figures. Python selects the runs and answers questions; the browser draws."""
 
 import gradio as gr
 

@@ -146,10 +146,7 @@ def entry_of(runs: RunStore, run: str) -> Entry:
 
 
 def samples(runs: RunStore, entry: Entry, *, right: bool | None = None, first: int = 0) -> dict[str, Any]:
-    """A few problems from number `first` on, the families in turn; optionally only right or wrong ones.
-
-    `total` is how many match; where nobody judged, `right` is None and all are shown.
-    """
+    """A few problems from number `first` on, the families in turn; if judged, optionally the right or wrong ones."""
     rows = runs.rows(entry["id"])
     if right is not None and is_judged(entry):
         rows = rows[rows["correct"] == right]
@@ -176,10 +173,7 @@ def _sample(entry: Entry, row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def named(model: Mapping[str, Any] | None, sources: Mapping[str, str]) -> str | None:
-    """The name of the checkpoint with the weights of `model` (docs/runs.md); None if the app has none.
-
-    Weights in a folder are compared by fingerprint; those on the Hub and very large ones by name.
-    """
+    """The checkpoint with the weights of `model`, by fingerprint; by name if they are on the Hub or very large."""
     if model is None:
         return None
     known = {name: fingerprint(source) for name, source in sources.items()}

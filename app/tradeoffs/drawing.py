@@ -26,10 +26,7 @@ _PICKED = "the answer: within {points:g} points of AR"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """The runs that a view compares: those of one set at one batch size (0 without that choice), on one family or all.
-
-    `shown` has a handful of the series, `listed` all. `sets` and `batches` are the choices.
-    """
+    """The runs that a view compares (`listed`), a handful of series (`shown`), the choices; batch 0 is none."""
 
     view: View
     sets: tuple[Together, ...]

@@ -1,8 +1,4 @@
-"""The runs of a folder, read once in a process, and measured once for each requested family of problems.
-
-If the folder has the tables of its runs (`python -m analysis measured`), nothing is measured, and the rows of a run
-are read on first use.
-"""
+"""The runs of a folder, read and measured once a process, or read from its tables (`python -m analysis measured`)."""
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field

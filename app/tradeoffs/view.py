@@ -26,10 +26,7 @@ POINTS = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View(Strict):
-    """A view. `runs` names a set of runs that compare; empty for the first.
-
-    `batch` is the batch size for throughput.
-    """
+    """A view. `runs` names a set of runs that compare, empty for the first; `batch` is for throughput."""
 
     figure: str = FIGURES[0]
     against: str = PER_SECOND
