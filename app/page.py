@@ -40,7 +40,7 @@ def build(
         with gr.Tabs(elem_id="tabs", overflow_behavior="wrap") as tabs:
             with gr.Tab("Compare", id="compare", elem_id="tab-compare"):
                 comparing = compare.Tab(runner, pairs, note)
-                comparing.connect()
+                comparing.connect(kept)
                 board.Board(comparing)
             with gr.Tab("Step through", id="step", elem_id="tab-step"):
                 step.build()
@@ -54,7 +54,6 @@ def build(
         # Those that an address may name:
         masthead.props["tabs"] = [tab.id for tab in tabs.children if isinstance(tab, gr.Tab)]
         address.connect(page, masthead, comparing)
-        comparing.keep(kept)
         api.register(runner, pairs[0].mars)
     # Runs wait in a line of their own (app/scheduling.py). Without a number Gradio would let one event wait on ZeroGPU.
     page.queue(default_concurrency_limit=None, api_open=False, max_size=MOST_EVENTS)

@@ -1,11 +1,15 @@
 """Sentences for people: complete, and without a path of this machine, which is for the log."""
 
+import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from app.models.placement import is_out_of_memory
 
+UNKNOWN = "The page asked for something that does not exist. Reload it."
+_log = logging.getLogger(__name__)
 _PATH = re.compile(r"(?<![\w./:~\\-])(?:~|[A-Za-z]:)?(?:[\\/][^\s\\/'\"“”‘’,;:()<>]+){2,}[\\/]?")
 
 
@@ -38,3 +42,19 @@ def failure(error: BaseException) -> str:
     if is_out_of_memory(error):
         return "The device has no memory left for this run. Try again later, or ask for a shorter answer."
     return f"The run failed ({type(error).__name__}); the terminal says more. The app goes on: try again."
+
+
+def answered(question: object, asks: Mapping[str, Callable[[dict[str, Any]], dict[str, Any]]]) -> dict[str, Any]:
+    """The answer to the page's {"ask": one of these, "ticket": n, …}, or the `problem`; never an exception."""
+    given = question if isinstance(question, dict) else {}
+    ask, ticket = given.get("ask"), given.get("ticket")
+    try:
+        if not isinstance(ask, str) or ask not in asks:
+            raise ValueError(UNKNOWN)
+        told = asks[ask](given)
+    except ValueError as error:
+        told = {"problem": error_sentence(error)}
+    except Exception as error:  # noqa: BLE001 - whatever it was, the page says so and lives on
+        _log.exception("a question failed")
+        told = {"problem": failure(error).replace("The run failed", "That failed")}
+    return {"ticket": ticket if type(ticket) is int else None, **told}

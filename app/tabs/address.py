@@ -5,30 +5,26 @@ differ from the defaults, under the names of the tab's `addressable` components.
 value is refused alone, and the others are used.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gradio as gr
 from gradio.components import Component
 
 from app.browser import bundle
 from app.compare import problems
+from app.models.pairs import Pair
 from app.scheduling import Limits
+from app.tabs.compare import Tab
+from app.tabs.lanes import LaneControls
 from app.tabs.parts import QUIET, slider_value
 from app.tabs.question import prompts, shown
 from mars.config import DEFAULT_THRESHOLD
 from mars.schema import page_json
-
-if TYPE_CHECKING:
-    from app.models.pairs import Pair
-    from app.tabs.compare import Tab
-    from app.tabs.lanes import LaneControls
 
 MOST_NAMED = 12
 LONGEST_NAMED = 60
@@ -36,7 +32,6 @@ _CHANGED = "(...values) => { lens.address()?.settings.change(values); }"
 _COUNTED = "(count) => { lens.address()?.settings.give('lanes', count); }"
 _OLD_PRESET = f"MARS τ = {DEFAULT_THRESHOLD}"
 """A preset that said where the slider stood, in addresses of before."""
-_SWITCH = {"true": True, "false": False}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,11 +70,12 @@ def read(text: object, components: Mapping[str, Component]) -> Found:
 
 def value_of(component: Component, text: str) -> Any:
     """The value of `component` that an address writes as `text`; ValueError if its control cannot have it."""
-    if isinstance(component, gr.Dropdown | gr.Radio):
-        choices = {written(value): value for _, value in component.choices}
-        return _one_of(choices, text)
-    if isinstance(component, gr.Checkbox):
-        return _one_of(_SWITCH, text)
+    if isinstance(component, gr.Dropdown | gr.Radio | gr.Checkbox):
+        values = (True, False) if isinstance(component, gr.Checkbox) else (value for _, value in component.choices)
+        for value in values:
+            if written(value) == text:
+                return value
+        raise ValueError("no such choice")
     if isinstance(component, gr.Slider | gr.Number):
         return _number(component, text)
     return text
@@ -116,12 +112,6 @@ def _said(text: object) -> dict[str, str]:
     if not isinstance(said, dict):
         return {}
     return {name: value for name, value in said.items() if isinstance(value, str)}
-
-
-def _one_of(choices: Mapping[str, Any], text: str) -> Any:
-    if text not in choices:
-        raise ValueError("no such choice")
-    return choices[text]
 
 
 def _number(component: gr.Slider | gr.Number, text: str) -> float:

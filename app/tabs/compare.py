@@ -118,8 +118,8 @@ class Tab:
         self.form.choose()
         self.row = LaneRow(self.count, list(self.runner.models.sources), first)
 
-    def connect(self) -> None:
-        """Connect every event but those of `keep`; a choice of models is an address, which sets all else."""
+    def connect(self, kept: Component) -> None:
+        """Connect every event; finished runs go to `kept`. A choice of models is an address, which sets all else."""
         self.form.connect()
         about = [self.prompt, self.form.start, self.family, self.seed]
         inputs = [*about, self.threshold, self.pace, self.limit, *self.row.inputs]
@@ -136,9 +136,6 @@ class Tab:
             self._introduce_after(changed.then)
         self._introduce_after(self.count.input)
         self.models.choice.input(None, self.models.choice, None, js=_CHOSEN, **QUIET)
-
-    def keep(self, kept: Component) -> None:
-        """Write each finished run to the component `kept`, as the page opens it."""
         for view in (self.stage, self.sweep):
             view.submit(self._ended, None, [self.run, self.stop, kept], queue=False, **QUIET)
 

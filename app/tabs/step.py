@@ -6,6 +6,7 @@ from typing import Any
 
 import gradio as gr
 
+from app.models.sentences import UNKNOWN, answered
 from app.runs.run import MAX_BYTES, Run, read, shipped, to_json
 from app.tabs.parts import QUIET, drawn
 from mars.schema import as_json
@@ -42,21 +43,19 @@ def answer(question: object, write_page: WritePage | None = None) -> dict[str, A
     `ask` is "read" (check this file), "shipped" (the run of this name), or "page" (write one of this file, which opens
     at the pass of a `number` of a `lane`).
     """
-    found = question if isinstance(question, dict) else {}
-    ask, text, ticket = found.get("ask"), found.get("text"), found.get("ticket")
-    asks: dict[object, Callable[[str], dict[str, Any]]] = {
-        "read": lambda text: _run(read(text)),
-        "shipped": lambda name: _run(shipped().get(name)),
+
+    def text(asked: dict[str, Any]) -> str:
+        if isinstance(asked.get("text"), str):
+            return str(asked["text"])
+        raise ValueError(UNKNOWN)
+
+    asks: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+        "read": lambda asked: _run(read(text(asked))),
+        "shipped": lambda asked: _run(shipped().get(text(asked))),
     }
     if write_page is not None:
-        asks["page"] = lambda text: {"page": write_page(read(text), found.get("lane"), found.get("number"))}
-    reply: dict[str, Any] = {"problem": "The page asked for something that does not exist. Reload it."}
-    if isinstance(ask, str) and isinstance(text, str) and ask in asks:
-        try:
-            reply = asks[ask](text)
-        except ValueError as error:
-            reply = {"problem": str(error)}
-    return {"ticket": ticket if isinstance(ticket, int) else None, **reply}
+        asks["page"] = lambda asked: {"page": write_page(read(text(asked)), asked.get("lane"), asked.get("number"))}
+    return answered(question, asks)
 
 
 def _run(run: Run | None) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """Answers the questions of the tab. No answer is an exception, and none holds a path of this machine."""
 
-import logging
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,17 +12,15 @@ from plotly.io.json import to_json_plotly
 from analysis.figures import template
 from analysis.questions import FIGURES as QUESTIONS
 from app.compare.runner import Runner
-from app.models.sentences import error_sentence, failure
+from app.models.sentences import answered
 from app.tradeoffs import drawing, tables
 from app.tradeoffs.card import card, entry_of, samples
 from app.tradeoffs.run_cache import RunCache
 from app.tradeoffs.view import FEWEST_POINTS, FIGURES, MOST_POINTS, POINTS, Text, View
 from mars.schema import Strict, bounds, checked
 
-UNKNOWN = "The page asked for something that does not exist. Reload it."
 Place = Annotated[int, bounds(0, 1_000_000)]
 Told = dict[str, Any]
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +47,7 @@ class RequestHandler:
         self._warmed = Lock()
         self._asks: dict[str, Callable[[Any], Told]] = {
             "begin": self._begin,
-            "view": lambda about: self._drawn(View.of(about)),
+            "view": lambda asked: self._drawn(View.of(asked.get("about"))),
             "csv": self._csv,
             "card": self._card,
             "samples": self._samples,
@@ -58,25 +55,12 @@ class RequestHandler:
 
     def answer(self, question: object) -> str:
         """JSON with the question's ticket, and the answer or the `problem`."""
-        found = question if isinstance(question, dict) else {}
-        ticket = found.get("ticket")
-        ticket = ticket if isinstance(ticket, int) and not isinstance(ticket, bool) else None
-        ask = self._asks.get(name) if isinstance(name := found.get("ask"), str) else None
-        try:
-            if ask is None:
-                raise ValueError(UNKNOWN)
-            told = ask(found.get("about"))
-        except ValueError as error:
-            told = {"problem": error_sentence(error)}
-        except Exception as error:  # noqa: BLE001 - whatever it was, the page says so and lives on
-            _log.exception("a figure failed")
-            told = {"problem": failure(error).replace("The run failed", "That failed")}
-        line = to_json_plotly({"ticket": ticket, **told})
+        line = to_json_plotly(answered(question, self._asks))
         return line.replace("<", "\\u003c")  # so that nothing in it looks like a tag
 
-    def _begin(self, about: Any) -> Told:
+    def _begin(self, asked: Told) -> Told:
         """The first answer; it includes the first view, if that can be shown, which saves a question."""
-        store, shown = self._run_cache.store(), None
+        store, shown, about = self._run_cache.store(), None, asked.get("about")
         if about:
             with suppress(ValueError):  # the page asks for the view by itself, and hears why not
                 shown = self._drawn(View.of(about))
@@ -90,15 +74,8 @@ class RequestHandler:
 
     def warm(self) -> None:
         """Read the runs and draw the first view in the background, before a page asks for it."""
-        if not self._warmed.locked():
-            self._warmed.acquire()
-            Thread(target=self._draw_first, name="tradeoffs-first", daemon=True).start()
-
-    def _draw_first(self) -> None:
-        try:
-            self._drawn(View())
-        except Exception:  # noqa: BLE001 - who asks for the view is told
-            _log.exception("the first figure could not be drawn")
+        if self._warmed.acquire(blocking=False):
+            Thread(target=self._drawn, args=(View(),), name="tradeoffs-first", daemon=True).start()
 
     def _drawn(self, view: View) -> Told:
         """The view, drawn once while the runs stay as they are."""
@@ -106,16 +83,16 @@ class RequestHandler:
         shown: Told = store.remembered(("view", repr(view)), partial(drawing.draw, self._run_cache, view))
         return shown
 
-    def _csv(self, about: Any) -> Told:
-        view = View.of(about)
+    def _csv(self, asked: Told) -> Told:
+        view = View.of(asked.get("about"))
         picked = drawing.select(self._run_cache, view)
         return {"text": tables.csv(drawing.listed(picked, picked.points)), "name": f"mars-lens-{view.figure}.csv"}
 
-    def _card(self, about: Any) -> Told:
-        run = checked(RunRequest, about, "the card").id
+    def _card(self, asked: Told) -> Told:
+        run = checked(RunRequest, asked.get("about"), "the card").id
         return card(self._run_cache.store(), self._run_cache.table(), run, self._runner.models.sources)
 
-    def _samples(self, about: Any) -> Told:
-        question: SamplesRequest = checked(SamplesRequest, about, "the samples")
+    def _samples(self, asked: Told) -> Told:
+        question: SamplesRequest = checked(SamplesRequest, asked.get("about"), "the samples")
         runs = self._run_cache.store().runs
         return samples(runs, entry_of(runs, question.id), right=question.right, first=question.first)

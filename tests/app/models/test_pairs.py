@@ -71,7 +71,7 @@ async def _built() -> compare.Tab:
     chosen = options.read([])
     with gr.Blocks():
         tab = compare.Tab(runner_of(chosen), chosen.pairs)
-        tab.connect()
+        tab.connect(gr.HTML())
     return tab
 
 

@@ -7,7 +7,8 @@ import pytest
 
 from analysis.questions import FIGURES as QUESTIONS
 from app.compare.runner import Runner
-from app.tradeoffs.answers import UNKNOWN, RequestHandler
+from app.models.sentences import UNKNOWN
+from app.tradeoffs.answers import RequestHandler
 from app.tradeoffs.run_cache import RunCache
 from app.tradeoffs.view import FIGURES, View
 
