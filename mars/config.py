@@ -173,8 +173,8 @@ class MethodSettings(Strict):
         "lookup",
         title="Layout",
         about="where the masks stand: after the last draft (linear), after every prefix of the drafts (quadratic), "
-        "after the likely ones (tree; lookup, the default, also drafts what followed the same words before, or often "
-        "does), or whatever is fastest at the moment, one-token passes included (auto)",
+        "after the likely ones (tree; lookup, the default, also drafts what followed the same words before), or "
+        "whatever is fastest at the moment, one-token passes included (auto)",
         control="choice",
         choices=LAYOUTS,
         note="{} layout",

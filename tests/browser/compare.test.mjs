@@ -40,7 +40,7 @@ test("an accepted token says why", () => {
   const verified = (name, change) => reasonOf({ lane: CARDS.exact, message: { ...PASSES[name], ...change }, place: 1 });
   const matched = "Every draft before it matched the model's own choice, so it was kept.";
   assert.equal(verified("verified"), matched);
-  assert.equal(verified("copied"), `${matched} The last of them was copied from the text or a frequent phrase.`);
+  assert.equal(verified("copied"), `${matched} The last of them was copied from the text.`);
   assert.equal(verified("verified", { threshold: 0.3 }), "Every draft before it passed the check, so it was kept.");
 });
 
@@ -48,7 +48,7 @@ test("what proposed a lane's tokens is said by its name", () => {
   const sources = ["clean", "mask", "draft", "copy"];
   assert.deepEqual(proposedBy(sources, "self_speculative"), { mask: 2, copy: 1 });
   assert.deepEqual(proposedBy(sources, "speculative"), { mask: 1, draft: 1, copy: 1 });
-  assert.equal(proposedWords({ mask: 2, copy: 1 }), "2 proposed by masks, 1 copied from the text or a frequent phrase");
+  assert.equal(proposedWords({ mask: 2, copy: 1 }), "2 proposed by masks, 1 copied from the text");
   assert.equal(proposedWords({}), "");
   assert.equal(letterWords({ mask: 2 }), "m: proposed by masks");
 });

@@ -13,7 +13,7 @@ const SENTENCES = {
   first: () => "It read only real tokens, so it is the autoregressive token, which is always accepted.",
   right: ({ threshold = null, source }) =>
     `Every draft before it ${threshold === null ? "matched the model's own choice" : "passed the check"}, so it was kept.` +
-    (source === "copy" ? " The last of them was copied from the text or a frequent phrase." : ""),
+    (source === "copy" ? " The last of them was copied from the text." : ""),
   met: ({ score, fills }) => `${fills ? "Filled in this pass:" : "It read masks; accepted because"} ${reaching(score, true)}.`,
   rule: ({ score, accepted }) =>
     `${accepted ? "Accepted" : "Refused"} by this decoder's own rule, although ${reaching(score, !accepted)}.`,

@@ -25,7 +25,7 @@ export function plural(number, one, many = `${one}s`) {
 // Who proposed a token that was not read off real text: the letter in the sign at the end of a band, and words.
 const PROPOSED = {
   mask: ["m", "proposed by masks"],
-  copy: ["c", "copied from the text or a frequent phrase"],
+  copy: ["c", "copied from the text"],
   draft: ["d", "drafted in an earlier pass"],
   random: ["g", "guessed"],
 };

@@ -117,7 +117,7 @@ export class WindowView {
     if (column.kind === "draft" && known && before !== null && this.pass.record.phase === "verify") {
       const right = this.pass.row.proposals[before].token_id === column.token;
       node.append(make("span", "step-sign", right ? "=" : "≠"));
-      const draft = column.copied ? "The draft, copied from the text or a frequent phrase," : "The draft";
+      const draft = column.copied ? "The draft, copied from the text," : "The draft";
       node.title = `${draft} ${right ? "matches" : "does not match"} the model's own choice.`;
     }
     const word = make("span", known ? "step-word" : "step-word step-origin", known ? this.lane.label(column.token) : READ[column.kind]);

@@ -42,7 +42,7 @@ def test_copied_tokens_are_called_copied(mount: Mount, play: Any) -> None:
     start(tab, play, "ac")
     tokens = [play.token("x"), play.token("y", 0.9, "copy")]
     play.feed(tab, play.passed("c", 1, tokens, phase="verify", decoder="self_speculative"))
-    tab.wait_for_selector("[data-lane=c] .lens-lane-note:has-text('1 copied from the text or a frequent phrase')")
+    tab.wait_for_selector("[data-lane=c] .lens-lane-note:has-text('1 copied from the text')")
 
 
 def test_acceptance_by_place_is_bars_and_words(mount: Mount, play: Any) -> None:
