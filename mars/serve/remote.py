@@ -83,7 +83,7 @@ class RemoteEngine:
 
     def open(self, rows: int, capacity: int, *, use_cache: bool = True) -> NoReturn:
         """Raises ValueError."""
-        raise ValueError(f"this model is at {self.address}: only single lanes of Compare can write with it")
+        raise ValueError(f"this model is at {self.address}: no pass of it can be made here")
 
     def clock(self) -> NoReturn:
         """Raises ValueError."""
