@@ -70,10 +70,6 @@ class Limits:
 USUAL_LIMITS = Limits()
 
 
-class BusyError(ValueError):
-    """The line is full; the message is a sentence for the person."""
-
-
 class AdmissionQueue:
     """Admits runs, and passes one at a time, both first come, first served.
 
@@ -95,11 +91,11 @@ class AdmissionQueue:
             return {"active": active, "waiting": len(self._line) - active, "places": self.places}
 
     def join(self) -> "Ticket":
-        """Stand in line for a place; BusyError if the line is full."""
+        """Stand in line for a place; ValueError if the line is full."""
         ticket = Ticket(self)
         with self._changed:
             if (waiting := len(self._line) - self.places) >= self.most_runs - self.places:
-                raise BusyError(f"The app is busy and its queue is full ({waiting} waiting). Try again in a moment.")
+                raise ValueError(f"The app is busy and its queue is full ({waiting} waiting). Try again in a moment.")
             self._line.append(ticket)
         return ticket
 

@@ -14,14 +14,13 @@ from app.compare.lane_choice import LaneChoice
 from app.compare.lane_request import LaneRequest
 from app.compare.runner import Runner, cannot_write
 from app.compare.starting import device_lock, prompt_ids, race
-from app.models.manager import ModelError
 from app.models.sentences import error_sentence
 from app.scheduling import AdmissionQueue, LiveRun
 from mars_tasks import Problem
 
 
 def start(runner: Runner, session: str, plan: Plan, choices: Sequence[LaneChoice], threshold: float | None) -> str:
-    """Start one board in a thread, as the run of `session`, and return its identity; BusyError if the queue is full."""
+    """Start one board in a thread as the run of `session` and return its identity; ValueError if the queue is full."""
     live = LiveRun(runner.queue.join(), threshold)
     most = plan.max_new_tokens * len(choices) * plan.count
     return runner.begin(session, live, partial(_steps, plan=plan, choices=choices), most)
@@ -48,7 +47,7 @@ def _steps(runner: Runner, _: str, live: LiveRun, plan: Plan, choices: Sequence[
             key = baseline_of([*lanes.values()]).request.key if lanes else None
             yield Step((messages.LanesLoaded(kind="met", lanes=cards, baseline=key),))
             if key is None:
-                raise ModelError(cannot_write(cards))
+                raise ValueError(cannot_write(cards))
             baseline = lanes[key]
             yield Step((stream.state("running", f"The lanes solve {plan.count} problems."),))
         begun = [messages.ProblemsBegun(kind="writing", lane=one.lane.key, problems=[number]) for one in entries]

@@ -195,8 +195,3 @@ class EventStreams:
     def find(self, identity: str) -> EventStream | None:
         """The event stream of a run that is live or one of the latest; None for any other."""
         return self._streams.get(identity)
-
-    def leave(self, identity: str) -> None:
-        """The page that followed this run was closed: nobody will read it."""
-        if (event_stream := self.find(identity)) is not None:
-            event_stream.live.stop()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from app.compare import stream
 from app.compare.lane_choice import LANE_KEYS, LaneChoice, acting, to_settings
-from app.models.manager import ModelError, Models
+from app.models.manager import Models
 from app.models.sentences import error_sentence
 from app.runs.run import Turn
 from mars.config import DEFAULTS, SETTINGS, LayoutName
@@ -103,7 +103,7 @@ def _with_checkpoint(request: LaneRequest, models: Models) -> LaneRequest:
 
             checkpoint = paired(checkpoint, *draft)
     except ValueError as error:
-        return replace(request, problem=str(error) if isinstance(error, ModelError) else error_sentence(error))
+        return replace(request, problem=error_sentence(error))
     return replace(request, checkpoint=checkpoint, problem=why_not(choice, checkpoint))
 
 

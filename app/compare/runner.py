@@ -15,15 +15,13 @@ from app.compare.event_stream import EventStream, EventStreams, Step
 from app.compare.lane import Lane
 from app.compare.lane_choice import LaneChoice
 from app.compare.lane_request import LaneRequest
-from app.models.manager import ModelError, Models
+from app.models.manager import Models
 from app.models.sentences import error_sentence, failure
 from app.runs.run import Run
 from app.scheduling import USUAL_LIMITS, AdmissionQueue, Limits, LiveRun, Sessions
 
 POLL_SECONDS = 0.25
 RESULT_SECONDS = 10.0
-NEVER_BEGAN = Step((stream.state("stopped", "Stopped before the first pass."),))
-READY = "Choose an example or write a prompt, then press Run."
 _log = logging.getLogger(__name__)
 
 Write = Callable[["Runner", str, LiveRun], Iterator[Step]]
@@ -56,11 +54,12 @@ class Runner:
                 requests = lane_request.with_checkpoints(lanes, self.models)
         cards = [request.card() for request in requests]
         problem = cannot_write(cards)
-        state = stream.state("failed", problem) if problem else stream.state("idle", READY)
+        ready = stream.state("idle", "Choose an example or write a prompt, then press Run.")
+        state = stream.state("failed", problem) if problem else ready
         return stream.lines((stream.opening(uuid4().hex, cards), state))
 
     def start(self, session: str, question: Question, lanes: Sequence[LaneChoice], passes_per_second: float) -> str:
-        """Start one comparison in a thread and return its identity; BusyError if the queue is full."""
+        """Start one comparison in a thread and return its identity; ValueError if the queue is full."""
         live, ran = LiveRun(self.queue.join(), question.threshold, passes_per_second), list[Lane]()
         write = partial(Runner._steps, question=question, lanes=lanes, ran=ran)
         most = question.max_new_tokens * len(lanes)
@@ -107,7 +106,7 @@ class Runner:
         entries, cards = self.entered(lane_request.with_checkpoints(lanes, self.models), question, live)
         yield Step((stream.opening(identity, cards),))
         if not entries:
-            raise ModelError(cannot_write(cards))
+            raise ValueError(cannot_write(cards))
         ran.extend(entry.lane for entry in entries)
         yield Step((stream.state("running", _running(cards)),))
         yield from compare(entries, question, live, self.queue)
@@ -150,7 +149,7 @@ class Runner:
         for told in self.ready(lane_request.checkpoint_names(choices), live):
             yield Step((told,) if told else ())
         if live.stopped:
-            yield NEVER_BEGAN
+            yield Step((stream.state("stopped", "Stopped before the first pass."),))
         return not live.stopped
 
 

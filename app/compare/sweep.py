@@ -70,7 +70,8 @@ def _steps(runner: Runner, _: str, live: LiveRun, question: Question, choices: S
     if not (yield from runner.prepared(choices, live)):
         return
     baseline, swept = lane_request.with_checkpoints(choices, runner.models)
-    requests = [baseline, *(_at(swept, threshold) for threshold in THRESHOLDS)]
+    fixed = [replace(swept.choice, follows=False, threshold=threshold) for threshold in THRESHOLDS]
+    requests = [baseline, *(replace(swept, choice=choice) for choice in fixed)]
     lanes = list[Lane]()
     for request in requests[:2]:  # slow first calls count nowhere
         _write(runner, request, replace(question, max_new_tokens=FEWEST_TOKENS), live)
@@ -84,10 +85,6 @@ def _steps(runner: Runner, _: str, live: LiveRun, question: Question, choices: S
         yield Step((row(lane, lanes[0]),))
     shared = _SHARED if any(lane.shared for lane in lanes) else ""
     yield Step((stream.state("stopped", live.reason) if live.stopped else stream.state("done", f"Done.{shared}"),))
-
-
-def _at(request: LaneRequest, threshold: float) -> LaneRequest:
-    return replace(request, choice=replace(request.choice, follows=False, threshold=threshold))
 
 
 def _write(runner: Runner, request: LaneRequest, question: Question, live: LiveRun) -> Lane:

@@ -86,7 +86,13 @@ def _fetch(asked: str, sha512: str, kept: Mapping[str, Path]) -> None:
 def files(keys: Sequence[str]) -> tuple[dict[str, bytes], dict[str, Any]]:
     """The files of these pairs and of the engine by their paths, and what the page must know of them."""
     found = {f"live/{_served(name)}": path.read_bytes() for name, path in runtime().items()}
-    builds = {name: _build(found, *parts) for name, parts in ENGINES.items()}
+    builds = dict[str, dict[str, Any]]()
+    for name, (script, build) in ENGINES.items():
+        packed = found[f"live/{build}.wasm.z"]
+        file = {"bytes": len(packed), "sha256": hashlib.sha256(packed).hexdigest()}
+        glue = f"live/{_served(build + '.mjs')}"
+        files = {f"{build}.wasm.z": file}
+        builds[name] = {"script": _served(script), "glue": glue, "bytes": len(packed), "files": files}
     about = {
         "engines": {name: build["bytes"] for name, build in builds.items()},
         "pairs": [_pair(key, found) for key in keys],
@@ -120,17 +126,6 @@ def _pair(key: str, found: dict[str, bytes]) -> dict[str, Any]:
 def _served(name: str) -> str:
     """The name of a file in the folder: some file servers do not know that `.mjs` is a script."""
     return name.removesuffix(".mjs") + ".js" if name.endswith(".mjs") else name
-
-
-def _build(found: Mapping[str, bytes], script: str, build: str) -> dict[str, Any]:
-    packed = found[f"live/{build}.wasm.z"]
-    about = {"bytes": len(packed), "sha256": hashlib.sha256(packed).hexdigest()}
-    return {
-        "script": _served(script),
-        "glue": f"live/{_served(build + '.mjs')}",
-        "bytes": len(packed),
-        "files": {f"{build}.wasm.z": about},
-    }
 
 
 def _worker(builds: Mapping[str, Mapping[str, Any]]) -> bytes:

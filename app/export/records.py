@@ -60,11 +60,11 @@ def run_files(run: Run) -> Iterator[tuple[str, str]]:
 
 def runner(sources: Mapping[str, str]) -> Runner:
     """A runner that names these checkpoints and starts nothing."""
-    return Runner(Models(sources, _load), AdmissionQueue(1, 1), Sessions())
 
+    def load(source: str) -> Any:
+        raise ValueError(f"the export loads no model, got {source}")
 
-def _load(source: str) -> Any:
-    raise ValueError(f"the export loads no model, got {source}")
+    return Runner(Models(sources, load), AdmissionQueue(1, 1), Sessions())
 
 
 def _tradeoffs(handler: RequestHandler) -> Files:

@@ -45,7 +45,8 @@ def routes(runner: Runner) -> list[Route]:
         return StreamingResponse(_events(event_stream, int(after)), media_type="text/event-stream", headers=_HEADERS)
 
     async def answer_leave(request: Request) -> Response:
-        runner.event_streams.leave(request.path_params["identity"])
+        if left := runner.event_streams.find(request.path_params["identity"]):  # the page that followed it was closed
+            left.live.stop()
         return Response(status_code=204)
 
     async def answer_code(request: Request) -> Response:

@@ -108,17 +108,14 @@ def _rank(rows: pd.DataFrame) -> tuple[bool, float, float, int]:
     return bool(rows["accuracy"].isna().all()), -size, -float(rows["n"].min()), -len(rows)
 
 
-def _label(rows: pd.DataFrame) -> str:
-    """Its models, what they answered, and where."""
-    first = rows.loc[rows["n"].idxmin()]
-    models = list(dict.fromkeys(_models(rows)))
-    more = f" and {len(models) - _MOST_NAMES} more" if len(models) > _MOST_NAMES else ""
-    return f"{', '.join(models[:_MOST_NAMES])}{more} · {problems_words(first.to_dict())} · {first['hardware']}"
-
-
 def _labels(sets: Sequence[pd.DataFrame]) -> list[str]:
-    """A label for each set; where several would have the same, it also says batch sizes, then the longest answers."""
-    labels = [_label(rows) for rows in sets]
+    """A label for each set: its models, what they answered, where; batch sizes and longest answers if it takes them."""
+    labels = []
+    for rows in sets:
+        first, models = rows.loc[rows["n"].idxmin()], list(dict.fromkeys(_models(rows)))
+        more = f" and {len(models) - _MOST_NAMES} more" if len(models) > _MOST_NAMES else ""
+        who = ", ".join(models[:_MOST_NAMES]) + more
+        labels.append(f"{who} · {problems_words(first.to_dict())} · {first['hardware']}")
     for column, words in (("batch_size", "batch {}"), ("settings.max_new_tokens", "at most {} tokens")):
         alike = {label for label in labels if labels.count(label) > 1}
         labels = [
