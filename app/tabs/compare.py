@@ -14,21 +14,8 @@ from app.compare.runner import Runner
 from app.models.pairs import Pair
 from app.runs.run import to_json
 from app.scheduling import FULL_SPEED, PACES, rate
+from app.tabs import parts
 from app.tabs.lanes import LaneRow, build_count
-from app.tabs.parts import (
-    HIDDEN,
-    LATEST,
-    LOWEST,
-    ONE_TOKEN,
-    QUIET,
-    begun,
-    drawn,
-    ended,
-    plain,
-    refusal,
-    refusing,
-    slider_value,
-)
 from app.tabs.question import ModelsControl, QuestionForm
 from mars.checkpoint.calibration import Start, scores_in
 from mars.schema import between, checked
@@ -45,7 +32,7 @@ _NEXT_RUN = (
 
 PACE = between(float, FULL_SPEED, max(PACES.values()))
 _CHOSEN = "(key) => { lens.address()?.settings.open({ models: key }); }"
-_THRESHOLD = between(float, LOWEST, ONE_TOKEN)
+_THRESHOLD = between(float, parts.LOWEST, parts.ONE_TOKEN)
 _ENDS = '<div class="lens-ends"><span>◂ more per pass</span><span>one per pass ▸</span></div>'
 
 
@@ -63,9 +50,9 @@ class Tab:
         with gr.Column(elem_classes="lens-settings", elem_id="settings"):
             self._settings_panel(first, note)
         self.prompt, self.family, self.seed, self.answer = self.form.shown
-        self.sweep = drawn("sweep", '<div class="lens-sweep"></div>', elem_id="sweep")
+        self.sweep = parts.drawn("sweep", '<div class="lens-sweep"></div>', elem_id="sweep")
         recorded = RECORDED if len(pairs) > 1 else None
-        self.stage = drawn("stage", '<div class="lens-stage"></div>', elem_id="stage", recorded=recorded)
+        self.stage = parts.drawn("stage", '<div class="lens-stage"></div>', elem_id="stage", recorded=recorded)
 
     @property
     def addressable(self) -> dict[str, Component]:
@@ -87,21 +74,21 @@ class Tab:
         """The controls beside the prompt, always in view."""
         with gr.Column(scale=2, min_width=220, elem_classes="lens-threshold"):
             start = self.starts[self.pairs[0].key]
-            value = slider_value(start)
-            self.reading = plain("threshold-reading", threshold_words(value), "Threshold")
+            value = parts.slider_value(start)
+            self.reading = parts.plain("threshold-reading", threshold_words(value), "Threshold")
             gr.HTML(html_template=_ENDS, apply_default_css=False)
             label = "Live threshold τ: acts on the lanes that follow it"
             self.threshold = gr.Slider(
-                LOWEST, ONE_TOKEN, value=value, step=0.01, label=label, buttons=[], elem_id="threshold"
+                parts.LOWEST, parts.ONE_TOKEN, value=value, step=0.01, label=label, buttons=[], elem_id="threshold"
             )
-            visible = any(one.stops for one in self.starts.values()) or HIDDEN
-            self.lost = plain("threshold-lost", stop_words(value, start), visible=visible)
+            visible = any(one.stops for one in self.starts.values()) or parts.HIDDEN
+            self.lost = parts.plain("threshold-lost", stop_words(value, start), visible=visible)
         with gr.Row(elem_classes="lens-go"):
             self.run = gr.Button("Run", variant="primary", size="lg", elem_id="run", min_width=10)
             with gr.Row(elem_classes="lens-stop-or-follow"):
                 self.stop = gr.Button("Stop", size="lg", interactive=False, elem_id="stop", min_width=10)
                 self.follow = gr.Button("Follow up", size="lg", elem_id="follow", min_width=10)
-            self.settings = drawn("settings", _SETTINGS)
+            self.settings = parts.drawn("settings", _SETTINGS)
             self.sweep_run = gr.Button("Compare five τ", size="sm", min_width=10, elem_id="sweep-run")
 
     def _settings_panel(self, first: Pair, note: str) -> None:
@@ -125,28 +112,28 @@ class Tab:
         inputs = [*about, self.threshold, self.pace, self.limit, *self.row.inputs]
         buttons = ((self.run, self._run, self.stage), (self.follow, self._follow_up, self.stage))
         for button, act, view in (*buttons, (self.sweep_run, self._sweep, self.sweep)):
-            button.click(act, inputs, [view, self.run, self.stop], queue=self.runner.elsewhere, **QUIET)
+            button.click(act, inputs, [view, self.run, self.stop], queue=self.runner.elsewhere, **parts.QUIET)
         branched = [self.stage, self.run, self.stop, self.form.start]
-        self.stage.select(self._branch, inputs, branched, queue=self.runner.elsewhere, **QUIET)
-        self.stop.click(self.end_run, queue=False, **QUIET)
+        self.stage.select(self._branch, inputs, branched, queue=self.runner.elsewhere, **parts.QUIET)
+        self.stop.click(self.end_run, queue=False, **parts.QUIET)
         shown = [self.reading, self.lost]
-        self.threshold.input(self.steer, [self.threshold, self.models.choice], shown, queue=False, **LATEST)
-        self.pace.input(self._set_pace, self.pace, queue=False, **LATEST)
+        self.threshold.input(self.steer, [self.threshold, self.models.choice], shown, queue=False, **parts.LATEST)
+        self.pace.input(self._set_pace, self.pace, queue=False, **parts.LATEST)
         for changed in self.row.connect(self.models):
             self._introduce_after(changed.then)
         self._introduce_after(self.count.input)
-        self.models.choice.input(None, self.models.choice, None, js=_CHOSEN, **QUIET)
+        self.models.choice.input(None, self.models.choice, None, js=_CHOSEN, **parts.QUIET)
         for view in (self.stage, self.sweep):
-            view.submit(self._ended, None, [self.run, self.stop, kept], queue=False, **QUIET)
+            view.submit(self._ended, None, [self.run, self.stop, kept], queue=False, **parts.QUIET)
 
     def settle(self, event: Any) -> None:
         """After `event`, which sets the controls, steer and show the lanes."""
         shown = [self.reading, self.lost]
-        steered = event.then(self.steer, [self.threshold, self.models.choice], shown, **QUIET)
+        steered = event.then(self.steer, [self.threshold, self.models.choice], shown, **parts.QUIET)
         self._introduce_after(steered.then)
 
     def _introduce_after(self, listen: Callable[..., Any]) -> None:
-        listen(self._introduce, self.row.inputs, self.stage, **LATEST)
+        listen(self._introduce, self.row.inputs, self.stage, **parts.LATEST)
 
     def _introduce(self, request: gr.Request, *lanes: Any) -> Any:
         """The idle stage with these lanes; nothing while a run is on."""
@@ -155,7 +142,7 @@ class Tab:
         try:
             return self.runner.introduce(self.row.read(*lanes))
         except ValueError as error:
-            return refusal(error)
+            return parts.refusal(error)
 
     def _run(self, request: gr.Request, *inputs: Any) -> tuple[Any, ...]:
         return self._start(request, "run", *inputs)
@@ -209,15 +196,15 @@ class Tab:
             else:
                 identity = self.runner.start(session, question, choices, pace)
         except ValueError as error:
-            return refusal(error), gr.skip(), gr.skip()
-        return begun(identity)
+            return parts.refusal(error), gr.skip(), gr.skip()
+        return parts.begun(identity)
 
     def _ended(self, event: gr.EventData, request: gr.Request) -> tuple[Any, ...]:
         """Handle the event that the page has read the end of a run: the buttons, and the run if it had a pass."""
         identity, session = event._data if isinstance(event._data, str) else "", str(request.session_hash)
         run = self.runner.result(session, identity)
         # The buttons of a later run that has begun stay as they are.
-        buttons = (gr.skip(), gr.skip()) if self.runner.sessions.live(session) else ended()
+        buttons = (gr.skip(), gr.skip()) if self.runner.sessions.live(session) else parts.ended()
         if run is None or any(run.id == other.id for other in self.runner.sessions.finished(session)):
             return *buttons, gr.skip()
         self.runner.sessions.keep(session, request.client.host if request.client else "", run)
@@ -228,13 +215,13 @@ class Tab:
 
     def steer(self, value: float, key: object, request: gr.Request) -> tuple[str, str]:
         """Handle a move of the slider; the value in words, and what was measured there of the pair `key`."""
-        with refusing():
+        with parts.refusing():
             if live := self.runner.sessions.live(str(request.session_hash)):
                 live.slider.threshold = threshold_of(value)
             return threshold_words(value), stop_words(value, self.starts[self.models.pair(key).key])
 
     def _set_pace(self, value: float, request: gr.Request) -> None:
-        with refusing():
+        with parts.refusing():
             pace = rate(checked(PACE, value, "The pace"))
             if live := self.runner.sessions.live(str(request.session_hash)):
                 live.passes_per_second = pace
@@ -243,7 +230,7 @@ class Tab:
 def threshold_of(value: object) -> float | None:
     """The threshold at this value of the slider; ValueError if it has no such value."""
     threshold: float = checked(_THRESHOLD, value, "The threshold")
-    return None if threshold == ONE_TOKEN else threshold
+    return None if threshold == parts.ONE_TOKEN else threshold
 
 
 def stop_words(value: object, start: Start) -> str:

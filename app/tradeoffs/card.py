@@ -7,18 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.figures.words import (
-    MEASURES,
-    Row,
-    decoder_words,
-    drafts_words,
-    heeds_threshold,
-    joined,
-    missing,
-    model_words,
-    task_words,
-    threshold_words,
-)
+from analysis.figures import words
 from analysis.runs import RunStore
 from analysis.runs.schema import is_judged
 from app.compare import problems
@@ -61,8 +50,8 @@ def card(store: Store, table: pd.DataFrame, run: str, sources: Mapping[str, str]
     shown = {
         "id": run,
         "model": called(row),
-        "setting": joined(setting_words(row), "" if missing(batch) else f"batch size {int(batch)}"),
-        "measures": [_measure(row, name) for name in MEASURES if not missing(row.get(name))],
+        "setting": words.joined(setting_words(row), "" if words.missing(batch) else f"batch size {int(batch)}"),
+        "measures": [_measure(row, name) for name in words.MEASURES if not words.missing(row.get(name))],
         "facts": [*_facts(row)],
     }
     entry = entry_of(store.runs, run)
@@ -86,50 +75,52 @@ def why_not(entry: Entry, checkpoint: str | None, draft: str | None) -> str:
     return ""
 
 
-def lane_choice(entry: Entry, row: Row, checkpoint: str | None, draft: str | None) -> dict[str, Any]:
+def lane_choice(entry: Entry, row: words.Row, checkpoint: str | None, draft: str | None) -> dict[str, Any]:
     """The fields of a lane of Compare that decodes as this run did, at the run's threshold and not the slider's."""
     settings = {name.removeprefix("settings."): value for name, value in row.items() if name.startswith("settings.")}
-    threshold = settings["threshold"] if heeds_threshold(row) else None
+    threshold = settings["threshold"] if words.heeds_threshold(row) else None
     names = ("block_size", *(name for name in METHOD_FIELDS if name != "threshold"))
     return {name: type(DEFAULTS[name])(settings[name]) for name in names} | {
         "checkpoint": checkpoint,
         "decoder": entry["decoder"],
         "draft": draft,
         "follows": False,
-        "threshold": None if threshold is None or missing(threshold) else float(threshold),
+        "threshold": None if threshold is None or words.missing(threshold) else float(threshold),
     }
 
 
-def _measure(row: Row, name: str) -> dict[str, str]:
-    label, factor, form, unit = MEASURES[name]
+def _measure(row: words.Row, name: str) -> dict[str, str]:
+    label, factor, form, unit = words.MEASURES[name]
     value, *ends = (factor * row[column] for column in (name, f"{name}_low", f"{name}_high"))
     low, high = sorted(ends)
-    if name == "speedup" and not missing(row.get("over")):
+    if name == "speedup" and not words.missing(row.get("over")):
         label = f"Against AR, measured in turn with it ({row['over']})"
     return {
         "label": label[0].upper() + label[1:],
         "value": f"{value:{form}}{unit}",
-        "interval": "" if missing(low) else f"{low:{form}} to {high:{form}}",
+        "interval": "" if words.missing(low) else f"{low:{form}} to {high:{form}}",
     }
 
 
-def called(row: Row) -> str:
+def called(row: words.Row) -> str:
     """The title of its decoder, with its threshold and what it drafts with."""
-    info, drafts = decoders.TABLE.get(row["decoder"]), drafts_words(row)
+    info, drafts = decoders.TABLE.get(row["decoder"]), words.drafts_words(row)
     title = info.title if info else str(row["decoder"])
-    return " at ".join(word for word in (f"{title} ({drafts})" if drafts else title, threshold_words(row)) if word)
+    return " at ".join(
+        word for word in (f"{title} ({drafts})" if drafts else title, words.threshold_words(row)) if word
+    )
 
 
-def setting_words(row: Row) -> str:
+def setting_words(row: words.Row) -> str:
     """Model, decoder and threshold of a run in a line."""
-    return joined(model_words(row), decoder_words(row), threshold_words(row))
+    return words.joined(words.model_words(row), words.decoder_words(row), words.threshold_words(row))
 
 
-def _facts(row: Row) -> Iterator[list[str]]:
-    if not missing(row.get("n")):
-        yield ["Problems", f"n = {int(row['n']):,}: {', '.join(map(task_words, row['tasks']))}"]
+def _facts(row: words.Row) -> Iterator[list[str]]:
+    if not words.missing(row.get("n")):
+        yield ["Problems", f"n = {int(row['n']):,}: {', '.join(map(words.task_words, row['tasks']))}"]
     for name, label in _PROVENANCE:
-        if not missing(row.get(name)):
+        if not words.missing(row.get(name)):
             yield [label, _text(row[name])]
 
 
@@ -160,7 +151,7 @@ def _sample(entry: Entry, row: Mapping[str, Any]) -> dict[str, Any]:
     problem = numbered(row["task"], entry["seed"], row["number"]) if known else None
     return {
         "task": row["task"],
-        "family": task_words(row["task"]),
+        "family": words.task_words(row["task"]),
         "number": int(row["number"]),
         "prompt": problem.prompt if problem else "",
         "answer": problems.known_answer(problem) if problem else "",

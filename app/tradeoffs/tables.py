@@ -6,14 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.figures.words import (
-    Row,
-    decoder_words,
-    measure_words,
-    missing,
-    model_words,
-    threshold_words,
-)
+from analysis.figures.words import Row, decoder_words, measure_words, missing, model_words, threshold_words
 from analysis.text_table import listed, to_csv
 
 MOST_ROWS = 2_000
