@@ -43,7 +43,7 @@ class Models:
         pinned: Collection[str] = (),
         told: Callable[[str], str] = lambda source: "",
     ) -> None:
-        self._sources = dict(sources)
+        self.sources = dict(sources)  # not for people's eyes
         self._load = load
         self._pinned = frozenset(pinned)
         self._told = told
@@ -52,16 +52,11 @@ class Models:
         self._loading: dict[str, Future[Checkpoint]] = {}  # what was used last comes last
         self._began: dict[str, float] = {}
 
-    @property
-    def sources(self) -> Mapping[str, str]:
-        """The source behind each name; not for people's eyes."""
-        return dict(self._sources)
-
     def state(self) -> dict[str, list[str]]:
         """The requested names by state: loaded, loading (those in the queue included), failed."""
         with self._lock:
             found: dict[str, list[str]] = {"loaded": [], "loading": [], "failed": []}
-            for name in self._sources:
+            for name in self.sources:
                 future = self._loading.get(name)
                 if future is not None:
                     found[_state(future)].append(name)
@@ -72,7 +67,7 @@ class Models:
         began = self._began.get(name)
         if began is None:
             return f"Loading {name} …"
-        if told := self._told(self._sources[name]):
+        if told := self._told(self.sources[name]):
             return f"Loading {name} … {told}"
         seconds = int(time.monotonic() - began) // 5 * 5
         return f"Loading {name} …" + (f" {seconds} s so far" if seconds else "")
@@ -100,8 +95,8 @@ class Models:
 
     def request(self, name: str, again: bool = False) -> Future[Checkpoint]:
         """Begin to load `name` unless that has happened; `again` retries a failure. ModelError if there is none."""
-        if not isinstance(name, str) or name not in self._sources:
-            offered = ", ".join(self._sources)
+        if not isinstance(name, str) or name not in self.sources:
+            offered = ", ".join(self.sources)
             raise ModelError(f"There is no checkpoint {shown(name)} here; choose one of {offered}.")
         with self._lock:
             known = self._loading.get(name)
@@ -127,7 +122,7 @@ class Models:
         """Load; while memory is short, unload one idle checkpoint more and try again."""
         while True:
             try:
-                return self._load(self._sources[name])
+                return self._load(self.sources[name])
             except Exception as error:
                 if not is_out_of_memory(error):
                     raise
@@ -156,7 +151,7 @@ class Models:
                 "choose one of them, or start the app with a smaller one."
             )
         if isinstance(error, ValueError):
-            return complete(without_paths(str(error), {self._sources[name]: name}))
+            return complete(without_paths(str(error), {self.sources[name]: name}))
         kind = type(error).__name__
         return f"{name} could not be loaded ({kind}); the terminal says more. Choose another one."
 

@@ -98,7 +98,9 @@ class Rules:
 
     def refusal(self, method: str, path: str, headers: Headers) -> int:
         """The HTTP status of the refusal of a request, 0 if it may pass."""
-        if not self._is_called(headers.get("host", "")):
+        host = headers.get("host", "")
+        name = host_name(host)  # another site could point its own one here and read the page's answers
+        if not (self.hosts is None or is_safe(name) or name in self.hosts or self.is_shown_at(host)):
             return 421
         if "content-length" in headers and "transfer-encoding" in headers:
             return 400  # two ends, and a proxy may have taken the other one
@@ -111,11 +113,6 @@ class Rules:
             return 403
         length = headers.get("content-length", "0")
         return 0 if length.isascii() and length.isdecimal() else 400
-
-    def _is_called(self, host: str) -> bool:
-        """True for a name of this server. Else another site could point its name here and read the page's answers."""
-        name = host_name(host)
-        return self.hosts is None or is_safe(name) or name in self.hosts or self.is_shown_at(host)
 
     def is_shown_at(self, host: str) -> bool:
         """True for a name at which a proxy shows the page."""
