@@ -1,15 +1,13 @@
 """The page: tabs inside one Blocks, and how it is served. Everything it needs comes from this machine."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import gradio as gr
 
 from app import api
-from app.browser import bundle
 from app.compare.runner import Runner
 from app.models.pairs import Pair
-from app.tabs import about, address, board, compare, learn, step, theme, tradeoffs
+from app.tabs import about, address, board, compare, learn, step, tradeoffs
 from app.tabs.parts import drawn
 
 _MASTHEAD = """<header class="lens-masthead"><h1>MARS Lens</h1>
@@ -58,8 +56,3 @@ def build(
     # Runs wait in a line of their own (app/scheduling.py). Without a number Gradio would let one event wait on ZeroGPU.
     page.queue(default_concurrency_limit=None, api_open=False, max_size=MOST_EVENTS)
     return page
-
-
-def looks() -> dict[str, Any]:
-    """Theme and style sheet, as Gradio's `launch` takes them."""
-    return {"theme": theme.build(), "css": bundle.styles()}

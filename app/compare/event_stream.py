@@ -107,7 +107,16 @@ class EventStream:
 
     def write(self, steps: Iterable[Step]) -> None:
         """Append the lines of `steps` as they are due; ends the run when no page has followed for FOLLOWED_SECONDS."""
-        for text in frames(self._while_followed(steps), self.live):
+
+        def followed() -> Iterator[Step]:
+            for step in steps:
+                with self._changed:
+                    abandoned = not self._wakes and self._now() - self._left > FOLLOWED_SECONDS
+                if abandoned:
+                    self.live.stop(ABANDONED)
+                yield step
+
+        for text in frames(followed(), self.live):
             self.put(text)
 
     def put(self, text: str) -> None:
@@ -161,14 +170,6 @@ class EventStream:
             with self._changed:
                 self._wakes.remove(wake)
                 self._left = self._now()
-
-    def _while_followed(self, steps: Iterable[Step]) -> Iterator[Step]:
-        for step in steps:
-            with self._changed:
-                abandoned = not self._wakes and self._now() - self._left > FOLLOWED_SECONDS
-            if abandoned:
-                self.live.stop(ABANDONED)
-            yield step
 
     def _wake(self) -> None:
         self._changed.notify_all()

@@ -9,7 +9,7 @@ import signal
 import sys
 import tempfile
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from app.models.manager import Models
 from app.models.placement import Loader
@@ -67,7 +67,7 @@ def host(chosen: Options, write_page: WritePage | None = None) -> int:
         runner = made(models, AdmissionQueue(chosen.places, chosen.queue_size), Sessions(), chosen.limits)
         blocks = page.build(runner, chosen.pairs, chosen.note, write_page)
         try:
-            url = launch(blocks, runner, chosen, page.looks())
+            url = launch(blocks, runner, chosen)
         except OSError:
             place = f"{chosen.host}, port {chosen.port}" if chosen.port else chosen.host
             sys.stderr.write(f"The page cannot be served on {place}: taken or not allowed. Choose another --port.\n")
@@ -81,14 +81,16 @@ def host(chosen: Options, write_page: WritePage | None = None) -> int:
     return 0
 
 
-def launch(blocks: gr.Blocks, runner: Runner, chosen: Options, looks: dict[str, Any]) -> str:
-    """Serve `blocks` in a thread, with Gradio's `looks`; returns the address on this machine."""
+def launch(blocks: gr.Blocks, runner: Runner, chosen: Options) -> str:
+    """Serve `blocks` in a thread; returns the address on this machine."""
     from fastapi.exceptions import RequestValidationError
     from starlette.exceptions import HTTPException
     from starlette.middleware import Middleware
 
+    from app.browser import bundle
     from app.server.gate import LARGEST_BODY, Gate, Rules, explained
     from app.server.routes import routes
+    from app.tabs import theme
 
     space = os.environ.get("SPACE_HOST", "")  # set on Hugging Face, which shows the page in a frame
     rules = Rules(
@@ -125,7 +127,8 @@ def launch(blocks: gr.Blocks, runner: Runner, chosen: Options, looks: dict[str, 
         run_history=False,
         enable_monitoring=False,
         show_error=False,
-        **looks,
+        theme=theme.build(),
+        css=bundle.styles(),
     )
     return str(url)
 

@@ -125,7 +125,7 @@ def _serve(results: Path, arguments: Sequence[str]) -> None:
     runner = Scriptorium.open().runner(chosen.places, chosen.queue_size, chosen.limits)
     running.finished = _keep(running.finished, results)
     blocks = page.build(runner, [given(ar="ar", mars="mars")], write_page=single)
-    url = serving.launch(blocks, runner, chosen, page.looks())
+    url = serving.launch(blocks, runner, chosen)
     sys.stdout.write(url + "\n")
     sys.stdout.flush()
     serving.stay(blocks)

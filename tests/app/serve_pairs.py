@@ -42,7 +42,7 @@ if __name__ == "__main__":
     runner = Runner(models, AdmissionQueue(2, 4), Sessions())
     offered = (pairs.real("base", "adapted"), pairs.tiny("ar-sft", "mars-b8"))
     blocks = page.build(runner, offered)
-    url = serving.launch(blocks, runner, options.read([]), page.looks())
+    url = serving.launch(blocks, runner, options.read([]))
     sys.stdout.write(url + "\n")
     sys.stdout.flush()
     serving.stay(blocks)
