@@ -96,8 +96,7 @@ class LaneControls:
         values |= {"preset": preset_of(choice, pair.ar, pair.mars), "mode": mode, "draft": choice.draft or NO_DRAFT}
         if mode != "own":
             values["threshold"] = USUAL_THRESHOLDS[choice.score]
-        seen = self._seen(choice.decoder, mode, choice.temperature)
-        return [gr.update(value=values[name], visible=seen[name]) for name in self.named]
+        return self._update(values, values)
 
     def preset_updates(self, preset: str, pair: Pair) -> list[Any]:
         if not isinstance(preset, str) or preset not in PRESETS:
@@ -110,21 +109,20 @@ class LaneControls:
         A score that is no chance cannot follow the slider, so its lane gets a τ of its own.
         """
         given = dict(zip(self.named, values, strict=True))
-        updates: dict[str, dict[str, Any]] = {"preset": {"value": OWN}}
-        mode, score = given["mode"], given["score"]
-        if mode == "slider" and score in SCORES and score not in SLIDING:
-            mode = "own"
-            updates |= {"mode": {"value": mode}, "threshold": {"value": USUAL_THRESHOLDS[score]}}
-        return self._update(updates, given | {"mode": mode})
+        new: dict[str, Any] = {"preset": OWN}
+        if given["mode"] == "slider" and (score := given["score"]) in SCORES and score not in SLIDING:
+            new |= {"mode": "own", "threshold": USUAL_THRESHOLDS[score]}
+        return self._update(new, given | new)
 
     def unfolded(self, *values: Any) -> list[Any]:
         """Updates that show the settings with an effect: a folded component misses changes."""
         return self._update({}, dict(zip(self.named, values, strict=True)))
 
-    def _update(self, updates: dict[str, dict[str, Any]], given: dict[str, Any]) -> list[Any]:
-        """These updates by name, and those that show the components with an effect under the values `given`."""
+    def _update(self, new: dict[str, Any], given: dict[str, Any]) -> list[Any]:
+        """Updates that set `new` values by name, and show the components with an effect under the values `given`."""
         seen = self._seen(str(given["decoder"]), given["mode"], given["temperature"])
-        return [gr.update(**updates.get(name, {}), visible=seen[name]) for name in self.named]
+        values = {name: {"value": value} for name, value in new.items()}
+        return [gr.update(**values.get(name, {}), visible=seen[name]) for name in self.named]
 
     def _seen(self, decoder: str, mode: str, temperature: Any) -> dict[str, Any]:
         drawn = isinstance(temperature, int | float) and temperature > 0
