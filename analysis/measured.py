@@ -28,8 +28,7 @@ VERSION = 3
 def write_measured(folder: Path, progress: Callable[[int], object] = lambda _: None) -> Path:
     """Measure the runs of a folder, over all families and for each, and keep the tables there; returns the file.
 
-    Raises:
-        ValueError: there is no run, or one cannot be used.
+    ValueError where there is no run, or one cannot be used.
     """
     runs = read_runs(folder)
     if runs.problems or not runs.entries:
@@ -47,10 +46,7 @@ def write_measured(folder: Path, progress: Callable[[int], object] = lambda _: N
 def read_measured(folder: Path) -> Callable[[str], pd.DataFrame] | None:
     """The tables of `measure` by the name of the family.
 
-    None if there are no tables of these very runs.
-
-    Raises:
-        ValueError: the file is damaged.
+    None if there are no tables of these very runs. ValueError where the file is damaged.
     """
     file = folder / FILE
     if not file.is_file():

@@ -113,10 +113,7 @@ def encode_beginning(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]
 def end_of_turn(tokenizer: PreTrainedTokenizerBase) -> list[int]:
     """The token ids that end an answer: what the template puts behind an assistant's turn, to its first control token.
 
-    Where the template puts none there, it is the end-of-sequence token.
-
-    Raises:
-        ValueError: the tokenizer has neither.
+    Where the template puts none there, it is the end-of-sequence token. ValueError where the tokenizer has neither.
     """
     if tokenizer.chat_template:
         text = _render(tokenizer, ["user", "assistant"], [_MARK, _GAP], opened=False)

@@ -9,11 +9,7 @@ VARIABLES = {"RAY_SERVE_PROXY_PREFER_LOCAL_NODE_ROUTING": "0"}
 
 
 def connect(address: str) -> None:
-    """Connect to a cluster.
-
-    Raises:
-        ValueError: one sentence: Ray is not installed, or there is no such cluster.
-    """
+    """Connect to a cluster; ValueError where Ray is not installed, or there is no such cluster."""
     try:
         import ray
     except ImportError as error:
@@ -29,8 +25,7 @@ def connect(address: str) -> None:
 def gpus_for(device: str) -> float:
     """GPUs of a worker that loads with this --device: one, where the cluster has any and they are not ruled out.
 
-    Raises:
-        ValueError: they are asked for and there are none.
+    ValueError where they are asked for and there are none.
     """
     import ray
 

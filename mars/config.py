@@ -231,7 +231,7 @@ class DecodingSettings(MethodSettings):
     """All settings of a decoder: `MethodSettings`, and those of the checkpoint, the text and the record.
 
     `block_size` is how many tokens a pass proposes. `alternatives` is how many top-k candidates each proposal records.
-    `use_cache=False` recomputes the whole prefix in every pass: the slow twin.
+    `use_cache` is true: passes without a cache are of earlier versions.
     """
 
     block_size: int = _field(
@@ -256,7 +256,7 @@ class DecodingSettings(MethodSettings):
         figure="max_new_tokens {}",
     )
     alternatives: int = _field(0, title="Alternatives", lowest=0, highest=MAX_ALTERNATIVES, figure="alternatives {}")
-    use_cache: bool = _field(True, title="Cache", figure="no cache")
+    use_cache: bool = _field(True, title="Cache")
 
     @property
     def masks(self) -> int:
@@ -268,6 +268,8 @@ class DecodingSettings(MethodSettings):
             if isinstance(DEFAULTS[name], bool) or name == "threshold":
                 continue
             setting.check(name, getattr(self, name))
+        if not self.use_cache:
+            raise ValueError("use_cache must be true: nothing is written without a cache any more")
         check_threshold(self.threshold, self.score)
 
 

@@ -169,8 +169,7 @@ class Loaded:
 def load(sources: Sequence[str]) -> Loaded:
     """A whole checkpoint, or merged adapters of one base, whose weights are then those of 8 bits.
 
-    Raises:
-        CheckpointError: one cannot be read, or they make no single graph.
+    CheckpointError where one cannot be read, or they make no single graph.
     """
     checkpoints = [load_checkpoint(source, dtype="float32", device="cpu") for source in sources]
     folders = [locate(source)[0] for source in sources]

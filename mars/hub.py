@@ -24,6 +24,7 @@ from mars.checkpoint.checkpoint import mask_training, read_record
 from mars.checkpoint.weights import load_tokenizer
 from mars.config import DEFAULT_BLOCK_SIZE, MAX_SEED, SETTINGS, DecodingSettings
 from mars.decoding import DECODERS
+from mars.decoding.pair import Pair
 from mars.engine import Engine, ModelEngine
 from mars.engine.network import weights_version
 from mars.metrics import output_ids
@@ -34,11 +35,11 @@ FROM_CONFIG = {*decoders.SAMPLING, "max_new_tokens", "use_cache"}
 """Settings that `generate` has names of its own for."""
 OWN = tuple(name for name in SETTINGS if name not in FROM_CONFIG)
 SUPPORTED = {"max_new_tokens", "max_length", "do_sample", "temperature", "top_p", "eos_token_id", "pad_token_id"}
-SUPPORTED |= {"bos_token_id", "use_cache", "return_dict_in_generate", "mask_token_id"}
+SUPPORTED |= {"bos_token_id", "return_dict_in_generate", "mask_token_id"}
 NEUTRAL_ONES = {"num_beams", "num_return_sequences", "repetition_penalty", "encoder_repetition_penalty", "typical_p"}
 CHANGES_TEXT = ("repetition_penalty", "no_repeat_ngram_size", "min_new_tokens", "min_length", "bad_words_ids")
 DEFAULT_NEW_TOKENS = 20
-IGNORED = ("token_type_ids", "position_ids")
+IGNORED = ("token_type_ids", "position_ids", "use_cache")
 _KNOWN = "_mars_known"  # the attribute of a model that has its `_Known`
 
 _log = logging.getLogger(__name__)
@@ -78,7 +79,7 @@ def generate(
     own = {name: options.pop(name) for name in OWN if name in options}
     options = {name: value for name, value in options.items() if name not in IGNORED}
     config, bounded = read_config(model, generation_config, options)
-    stops = stop_tokens(config)
+    stops = frozenset(torch.as_tensor([] if config.eos_token_id is None else config.eos_token_id).flatten().tolist())
     ids, prompts = read_prompts(inputs if input_ids is None else input_ids, attention_mask, config, stops)
     settings = read_settings(model, config, own, seed, _new_tokens(config, bounded, ids.shape[1]))
     # Without an id that ends rows none ends early, and nothing is padded.
@@ -131,8 +132,6 @@ def _with_assistant(engine: Engine, decoder: str, assistant: PreTrainedModel | N
         return engine
     if assistant is None:
         raise ValueError(f"decoder={decoder!r} needs assistant_model: a smaller model with the same vocabulary")
-    from mars.decoding.pair import Pair
-
     return Pair(engine, find_engine(assistant, stops, None))
 
 
@@ -154,8 +153,7 @@ def read_config(
 ) -> tuple[GenerationConfig, bool]:
     """The generation config of this call, and whether it says how long the text may become.
 
-    Raises:
-        ValueError: an option is unknown, or asks for what these decoders do not do.
+    ValueError where an option is unknown, or asks for what these decoders do not do.
     """
     passed = {name: value for name, value in options.items() if not _neutral(name, value)}
     refused = [name for name in passed if name not in SUPPORTED]
@@ -181,10 +179,8 @@ def read_prompts(
 ) -> tuple[torch.Tensor, list[list[int]]]:
     """The ids [rows, tokens] as given, and row by row without the padding on their left.
 
-    Without a mask a pad token in front is padding, as for `generate`, unless it ends texts too.
-
-    Raises:
-        ValueError: there are none, or the padding is not on the left.
+    Without a mask a pad token in front is padding, as for `generate`, unless it ends texts too. ValueError where there
+    are none, or the padding is not on the left.
     """
     if ids is None or ids.dim() != 2:
         raise ValueError("give input_ids [rows, tokens], as the tokenizer returns them with return_tensors='pt'")
@@ -216,21 +212,13 @@ def read_settings(
         chosen["temperature"] = 1.0 if config.temperature is None else config.temperature
         chosen["top_p"] = 1.0 if config.top_p is None else config.top_p
         chosen["seed"] = int(torch.randint(MAX_SEED, ())) if seed is None else seed
-    use_cache = True if config.use_cache is None else bool(config.use_cache)
-    return DecodingSettings(**chosen, max_new_tokens=new_tokens, use_cache=use_cache)
-
-
-def stop_tokens(config: GenerationConfig) -> frozenset[int]:
-    """The ids that end a text."""
-    found = config.eos_token_id
-    return frozenset() if found is None else frozenset(torch.as_tensor(found).flatten().tolist())
+    return DecodingSettings(**chosen, max_new_tokens=new_tokens)
 
 
 def find_mask(model: PreTrainedModel, config: GenerationConfig, tokenizer: Any, decoder: str) -> int | None:
     """The mask token's id: that of the call or a config, else the tokenizer's, or of the folder the model came from.
 
-    Raises:
-        ValueError: the decoder needs masks and none is known to be trained.
+    ValueError where the decoder needs masks and none is known to be trained.
     """
     for place in (config, model.config):
         if getattr(place, "mask_token_id", None) is not None:

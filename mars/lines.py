@@ -17,8 +17,7 @@ _MARK = b"\xef\xbb\xbf"
 def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
     """Number, from 1, and text of each line that is not blank, without its line end or a byte-order mark.
 
-    Raises:
-        ValueError: the file does not exist or cannot be read, or names the line that is not UTF-8.
+    ValueError where the file cannot be read, or a line, which it names, is not UTF-8.
     """
     try:
         with Path(path).open("rb") as file:
@@ -39,8 +38,7 @@ def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
 def read_objects(path: str | Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """Where each line stands, as `FILE, line N`, and its JSON object.
 
-    Raises:
-        ValueError: the file cannot be read, or names the line that holds no JSON object.
+    ValueError where the file cannot be read, or a line, which it names, holds no JSON object.
     """
     for number, text in read_lines(path):
         where = f"{path}, line {number}"

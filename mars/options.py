@@ -141,8 +141,7 @@ def whole(lowest: int, highest: int) -> Callable[[str], int]:
 def decoding_settings(options: argparse.Namespace, trained_block_size: int | None) -> DecodingSettings:
     """The settings that parsed `options` ask for, with the checkpoint's block size unless another is given.
 
-    Raises:
-        ValueError: names the setting that is out of range.
+    ValueError names the setting that is out of range.
     """
     threshold = options.threshold
     if threshold == DEFAULT:

@@ -203,11 +203,7 @@ def to_json(record: ForwardPass) -> str:
 
 
 def from_json(line: str) -> ForwardPass:
-    """Parse one line written by `to_json`.
-
-    Raises:
-        ValueError: names the field that is missing, misspelt or of the wrong kind.
-    """
+    """Parse one line written by `to_json`; ValueError names the field that is missing, misspelt or wrong."""
     record: ForwardPass = parse(ForwardPass, line, "record")
     return record
 
@@ -215,8 +211,7 @@ def from_json(line: str) -> ForwardPass:
 def from_object(data: Any) -> ForwardPass:
     """The record that a parsed JSON object holds.
 
-    Raises:
-        ValueError: names the field that is missing, misspelt or of the wrong kind.
+    ValueError names the field that is missing, misspelt or of the wrong kind.
     """
     record: ForwardPass = checked(ForwardPass, data, "record")
     return record

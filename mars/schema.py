@@ -73,11 +73,7 @@ def parse(kind: Any, text: str | bytes, name: str = "") -> Any:
 
 
 def checked(kind: Any, value: object, name: str = "") -> Any:
-    """As `parse`, for a value that has been parsed from JSON already.
-
-    Raises:
-        ValueError: one sentence without a full stop.
-    """
+    """As `parse`, for a value that has been parsed from JSON already; ValueError, one sentence without a full stop."""
     try:
         text = json.dumps(value)
     except (TypeError, ValueError, RecursionError):
@@ -86,11 +82,7 @@ def checked(kind: Any, value: object, name: str = "") -> Any:
 
 
 def as_json(value: object) -> str:
-    """An object of these dataclasses as `page_json` of its fields.
-
-    Raises:
-        ValueError: a number is not finite.
-    """
+    """An object of these dataclasses as `page_json` of its fields; ValueError where a number is not finite."""
     kind: Any = type(value)
     return page_json(adapter(kind).dump_python(value, mode="json"))
 
@@ -98,8 +90,7 @@ def as_json(value: object) -> str:
 def page_json(plain: object) -> str:
     """JSON on one line. `<` is written as an escape, so that nothing in it looks like a tag of the page around it.
 
-    Raises:
-        ValueError: a number is not finite.
+    ValueError where a number is not finite.
     """
     text = json.dumps(plain, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return text.replace("<", "\\u003c")

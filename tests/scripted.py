@@ -77,8 +77,8 @@ class ScriptedModel:
         self._seconds_per_pass = seconds_per_pass
         self._seconds = 0.0
 
-    def open(self, rows: int, capacity: int, *, use_cache: bool = True) -> ScriptedRows:
-        """Rows of up to `capacity` tokens; a script knows no difference between cached and recomputed."""
+    def open(self, rows: int, capacity: int) -> ScriptedRows:
+        """Rows of up to `capacity` tokens."""
         return ScriptedRows(self, rows, capacity)
 
     def clock(self) -> Clock:
@@ -101,7 +101,7 @@ class ScriptedModel:
         furthest = max(map(max, slots))
         if not furthest < window.extent <= capacity + 1:
             raise ValueError(f"extent must be > {furthest} and <= {capacity + 1}, got {window.extent}")
-        return ids, slots, window.visible(torch.arange(window.extent)).tolist()
+        return ids, slots, visible(window, torch.arange(window.extent)).tolist()
 
     def predict(self, row: int, position: int, tokens: tuple[int, ...], masks_read: int) -> list[float]:
         """Logits [V] after `tokens`, which end in `masks_read` masks: those for `position` in the response of `row`."""
@@ -215,3 +215,16 @@ class ScriptedRows:
         if any(read[: len(read) - masks_read]):
             raise ValueError(f"row {row.number} reads a real token behind a mask at position {read.index(True)}")
         return self._model.predict(row.number or 0, position + 1 - (row.prompt_length or 0), tokens, masks_read)
+
+
+def visible(window: Window, numbers_K: torch.Tensor) -> torch.Tensor:
+    """Which of the slots `numbers_K`, 0 to K - 1, each column sees: bool [R, Q, K]."""
+    slots_RQ1, padding_RQ1 = window.slots_RQ[..., None], window.slots_RQ[..., None] == 0
+    if window.sees_RQQ is None:
+        return (numbers_K <= slots_RQ1) & ((numbers_K > 0) | padding_RQ1)
+    first_R1 = window.slots_RQ.masked_fill(window.slots_RQ == 0, len(numbers_K)).amin(1, keepdim=True)
+    visible_RQK = ((numbers_K > 0) & (numbers_K < first_R1))[:, None] & ~padding_RQ1
+    slots_RQQ = window.slots_RQ[:, None].expand(-1, window.columns, -1)
+    # Padding columns share slot 0: what the mask says of them is overwritten below, so that they see slot 0 alone.
+    visible_RQK = visible_RQK.scatter(2, slots_RQQ, window.sees_RQQ.expand(window.rows, -1, -1))
+    return (visible_RQK & ((numbers_K > 0) & ~padding_RQ1)) | ((numbers_K == 0) & padding_RQ1)

@@ -25,8 +25,7 @@ def column_times(
 ) -> dict[int, Estimate]:
     """The seconds of passes of each width behind `context` cached positions, in turns after an uncounted round.
 
-    Raises:
-        ValueError: the context and the widest pass do not fit the model.
+    ValueError where the context and the widest pass do not fit the model.
     """
     needed = context + max(columns)
     if needed > engine.context_length:

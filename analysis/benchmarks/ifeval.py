@@ -64,8 +64,7 @@ class Checkers:
 def read_prompts(path: Path = PROMPTS, limit: int | None = None) -> list[Prompt]:
     """The prompts of a file, in its order, or the first `limit` of them.
 
-    Raises:
-        ValueError: one sentence that names the file, the line and the field at fault.
+    ValueError, one sentence that names the file, the line and the field at fault.
     """
     return read_each(path, limit, Prompt, "key")[:limit]
 
@@ -73,8 +72,7 @@ def read_prompts(path: Path = PROMPTS, limit: int | None = None) -> list[Prompt]
 def load_registry() -> tuple[ModuleType, str]:
     """The instructions of lm-evaluation-harness, and the name of the sentence splitter's table that they use.
 
-    Raises:
-        ValueError: the harness or the splitter's table is not installed; it says what to install.
+    ValueError where the harness or the splitter's table is not installed: it says what to install.
     """
     if find_spec("lm_eval") is None or find_spec("nltk") is None or find_spec("langdetect") is None:
         raise ValueError("the checks of IFEval are not installed: pip install -r requirements-eval.txt")
@@ -87,8 +85,7 @@ def load_registry() -> tuple[ModuleType, str]:
 def load_checkers() -> Checkers:
     """The checks of lm-evaluation-harness, with the sentence splitter that they need.
 
-    Raises:
-        ValueError: as for `load_registry`.
+    ValueError as for `load_registry`.
     """
     registry, table = load_registry()
     import langdetect

@@ -124,8 +124,7 @@ class FileQuestions:
 def read_each(path: Path, limit: int | None, kind: Any, key: str) -> list[Any]:
     """The lines of a JSON Lines file as objects of this kind, each with another value in the field `key`.
 
-    Raises:
-        ValueError: the file cannot be read or holds nothing, a line is no such object, or the limit is below 1.
+    ValueError where the file cannot be read or holds nothing, a line is no such object, or the limit is below 1.
     """
     if limit is not None and limit < 1:
         raise ValueError(f"limit must be >= 1, got {limit}")

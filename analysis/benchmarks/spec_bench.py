@@ -50,8 +50,7 @@ class Question(Open):
 def read_questions(path: Path = QUESTIONS, limit: int | None = None) -> list[Question]:
     """The questions of a file, in its order; `limit` keeps the first ones of each category.
 
-    Raises:
-        ValueError: one sentence that names the file, the line and the field at fault.
+    ValueError, one sentence that names the file, the line and the field at fault.
     """
     taken: dict[str, int] = {}
     kept = []

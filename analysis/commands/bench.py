@@ -146,11 +146,7 @@ def cases_of(
     texts: Sequence[str],
     options: argparse.Namespace,
 ) -> list[BenchCase]:
-    """One case per spec.
-
-    Raises:
-        ValueError: a prompt does not fit the context of a model, or a source cannot be read.
-    """
+    """One case per spec; ValueError where a prompt does not fit the context of a model, or a source cannot be read."""
     prompts = _prompts(checkpoint, texts, settings)
     engine = checkpoint.engine
     pair = paired(checkpoint, load_source(options.draft, options)).engine if options.draft else engine

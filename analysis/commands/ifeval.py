@@ -63,10 +63,9 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _prompts_of(task: str, prompts: Path | None) -> Path:
-    """The file to read; other prompts than a task's have another name, so that their accuracy is never taken for its.
+    """The file to read; other prompts than a task's have another name, so that no accuracy is taken for its.
 
-    Raises:
-        ValueError: the task has no prompts, or others than those given.
+    ValueError where the task has no prompts, or others than those given.
     """
     if prompts is None and task not in TASKS:
         raise ValueError(f"task must be one of {', '.join(TASKS)} without --prompts, got {task!r}")

@@ -109,9 +109,7 @@ def measure(
     """Make the runs that the store lacks; an interrupted command goes on where it stopped.
 
     `task` stands in the ids of the runs and their group. With --baseline, or `with_baseline`, AR is the first lane.
-
-    Raises:
-        ValueError: one sentence about the option, question or file at fault.
+    ValueError, one sentence about the option, question or file at fault.
     """
     for name, value in (("batch_size", batch_size), ("threads", options.threads)):
         if value is not None and value < 1:
@@ -151,8 +149,7 @@ def measure(
 def parsed(text: str, threshold: float | None, *, draft: bool = False) -> list[DecoderSpec]:
     """The decoders of a list such as "autoregressive,sliding_window@0.95", each once, the autoregressive one first.
 
-    Raises:
-        ValueError: lists the valid words.
+    ValueError lists the valid words.
     """
     words = [word.strip() for word in text.split(",")]
     if GENERATE in words:

@@ -29,11 +29,7 @@ def print_json(options: argparse.Namespace, **values: Any) -> None:
 
 
 def parse_sizes(text: str, what: str = "batch sizes") -> tuple[int, ...]:
-    """Whole numbers >= 1, separated by commas; an error says `what` they are.
-
-    Raises:
-        ValueError: they are not.
-    """
+    """Whole numbers >= 1, separated by commas; ValueError, which says `what` they are, where they are not."""
     words = [word.strip() for word in text.split(",")]
     if not all(word.isascii() and word.isdigit() and len(word) < 10 and int(word) for word in words):
         raise ValueError(f"{what} must be whole numbers >= 1, separated by commas, got {text!r}")

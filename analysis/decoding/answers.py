@@ -45,10 +45,8 @@ def answers(
 ) -> Iterator[tuple[int, Answer]]:
     """Yield the number of a prompt and its answer, in the order in which they end; `places` prompts decode at once.
 
-    `masks` keeps its mask proposals.
-
-    Raises:
-        ValueError: a prompt is empty or does not fit, or the decoder cannot run this model.
+    `masks` keeps its mask proposals. ValueError where a prompt is empty or does not fit, or the decoder cannot run this
+    model.
     """
     rows = [_Row() for _ in prompts]
     watch = Stopwatch.of(engine.device)

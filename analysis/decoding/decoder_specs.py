@@ -58,21 +58,14 @@ class DecoderSpec:
         return exact or dict(self.changes).get("threshold", "") is None
 
     def settings(self, base: DecodingSettings) -> DecodingSettings:
-        """The settings it runs with.
-
-        Raises:
-            ValueError: one of them is out of range.
-        """
+        """The settings it runs with; ValueError where one of them is out of range."""
         return replace(base, **dict(self.changes))
 
 
 def parse_decoder_specs(text: str, threshold: float | None) -> list[DecoderSpec]:
     """`generate` and the baseline, then the specs named in `text`, separated by commas, each once.
 
-    `threshold` is for words that can have one and name none.
-
-    Raises:
-        ValueError: lists the valid words.
+    `threshold` is for words that can have one and name none. ValueError lists the valid words.
     """
     words = [word.strip() for word in text.split(",")]
     return list(dict.fromkeys(_parse(word, threshold) for word in [GENERATE, BASELINE, *words]))
@@ -101,11 +94,7 @@ def check_runnable(
 
 
 def parse_threshold(text: str) -> float | None:
-    """A number, or None for "none".
-
-    Raises:
-        ValueError: it is neither.
-    """
+    """A number, or None for "none"; ValueError where it is neither."""
     try:
         return None if text == "none" else float(text)
     except ValueError:

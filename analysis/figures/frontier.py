@@ -37,10 +37,8 @@ def height(table: pd.DataFrame) -> str:
 def drawable(table: pd.DataFrame, against: str) -> pd.DataFrame:
     """The rows that have both measures, one for each series and threshold: the one with most problems.
 
-    They are sorted along the lines: from one-token mode to the most lenient threshold.
-
-    Raises:
-        ValueError: nothing of this name can be drawn against.
+    They are sorted along the lines: from one-token mode to the most lenient threshold. ValueError where nothing of this
+    name can be drawn against.
     """
     if against not in (PER_FORWARD, PER_SECOND):
         raise ValueError(f"against must be {PER_FORWARD} or {PER_SECOND}, got {against!r}")
@@ -71,10 +69,8 @@ def frontier_points(table: pd.DataFrame, *, against: str = PER_FORWARD) -> pd.Da
 def frontier(table: pd.DataFrame, *, against: str = PER_FORWARD) -> go.Figure:
     """Accuracy (`height`) against tokens per forward or per second, lines through the thresholds.
 
-    `table` is (part of) what `measure` returns, of one batch size.
-
-    Raises:
-        ValueError: nothing of this name can be drawn against.
+    `table` is (part of) what `measure` returns, of one batch size. ValueError where nothing of this name can be drawn
+    against.
     """
     points, y = frontier_points(table, against=against), height(table)
     if points.empty:

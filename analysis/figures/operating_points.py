@@ -29,12 +29,10 @@ def judged(table: pd.DataFrame, *, points: float, against: str = PER_FORWARD) ->
 
     `sure` is true of AR and exact decoders that wrote AR's text in every answer: they lose nothing. Of the others
     `p_value` is for "it loses `points` or more", by the score test of `PairedDifference`, with Holm's correction over
-    the `tried` ones; `loss_at_most` is the upper limit of the loss at the level of that test. Where
-    nobody judged the answers only AR's text is known to lose nothing. In tokens per forward, settings with a draft
-    model are left out: its passes are not counted.
-
-    Raises:
-        ValueError: the points are not between 0 and 100, or nothing of this name can be drawn against.
+    the `tried` ones; `loss_at_most` is the upper limit of the loss at the level of that test. Where nobody judged the
+    answers only AR's text is known to lose nothing. In tokens per forward, settings with a draft model are left out:
+    its passes are not counted. ValueError where the points are not between 0 and 100, or nothing of this name can be
+    drawn against.
     """
     known = table[LOSS].notna() | table[SAME_TEXT].notna()
     if against == PER_FORWARD:
@@ -55,10 +53,9 @@ def judged(table: pd.DataFrame, *, points: float, against: str = PER_FORWARD) ->
 
 
 def equal_accuracy_points(table: pd.DataFrame, *, points: float = POINTS, against: str = PER_FORWARD) -> pd.DataFrame:
-    """The bars of `equal_accuracy`, one a row, and the decoders without a setting that qualifies (`qualifies` False).
+    """The bars of `equal_accuracy`, one a row, and decoders without a setting that qualifies (`qualifies` False).
 
-    Raises:
-        ValueError: as of `judged`.
+    ValueError as of `judged`.
     """
     found = judged(table, points=points, against=against)
     found = found.sort_values(["qualifies", against, "id"], ascending=[False, False, True])
@@ -72,11 +69,7 @@ def equal_accuracy_points(table: pd.DataFrame, *, points: float = POINTS, agains
 
 
 def equal_accuracy(table: pd.DataFrame, *, points: float = POINTS, against: str = PER_FORWARD) -> go.Figure:
-    """A bar for each series, the fastest at the top.
-
-    Raises:
-        ValueError: as for `equal_accuracy_points`.
-    """
+    """A bar for each series, the fastest at the top; ValueError as for `equal_accuracy_points`."""
     bars = equal_accuracy_points(table, points=points, against=against)
     if bars.empty:
         needed = "runs and an AR baseline on the same problems" + (", timed" if against != PER_FORWARD else "")

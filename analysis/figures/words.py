@@ -41,7 +41,7 @@ _ALWAYS = {"cache_block_size", "draft_tokens", "layout"}
 """The settings that are named even at their defaults, where a decoder reads them."""
 _DRAFTS = {"lookup": "masks and copies", "auto": "masks or copies", "copy": "copies"}
 """By the layout of exact decoding; the others draft with masks alone."""
-_SHARED = ("use_cache", "temperature", "top_p")
+_SHARED = ("temperature", "top_p")
 _LEFT_OUT = {"threshold", "seed"}
 _TELLING = ("device", "dtype")
 """The columns that are named where lines would have one name."""

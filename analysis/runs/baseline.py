@@ -26,9 +26,8 @@ def writes_one_token(decoder: str, threshold: float | None) -> bool:
 
 
 def is_plain(entry: Fields) -> bool:
-    """Whether a run is greedy and uses the cache: only such runs are judged by claims and are baselines of figures."""
-    settings = {**DEFAULT_SETTINGS, **entry["settings"]}
-    return settings["temperature"] == 0 and bool(settings["use_cache"])
+    """Whether a run is greedy: only such runs are judged by claims and are baselines of figures."""
+    return {**DEFAULT_SETTINGS, **entry["settings"]}["temperature"] == 0
 
 
 def of_one_size(parameters: int, others: int) -> bool:

@@ -39,8 +39,7 @@ def study_files(folder: Path) -> list[Path]:
 def read_entries(path: Path) -> list[Any]:
     """The entries of the runs in the file of a study, as they are.
 
-    Raises:
-        ValueError: the file is damaged, holds no runs, or runs of another schema.
+    ValueError where the file is damaged, holds no runs, or runs of another schema.
     """
     try:
         data = json.loads((pq.read_metadata(path).metadata or {})[_ENTRIES])
@@ -57,8 +56,7 @@ def read_entries(path: Path) -> list[Any]:
 def read_rows(path: Path) -> dict[str, pd.DataFrame]:
     """The rows of a study by the id of their run, not yet checked beyond their types.
 
-    Raises:
-        ValueError: the file is damaged, or a column is missing or of another type.
+    ValueError where the file is damaged, or a column is missing or of another type.
     """
     try:
         frame = frame_of(_read(path), pa.schema([RUN, *ALL]))
@@ -71,8 +69,7 @@ def read_rows(path: Path) -> dict[str, pd.DataFrame]:
 def write_run(folder: Path, entry: Mapping[str, Any], rows: pd.DataFrame) -> None:
     """Add a run, or replace the one with its id; rows may come in any order, whole numbers in any width.
 
-    Raises:
-        ValueError: a field or column at fault, or a study that cannot be read; the store is then unchanged.
+    ValueError names the field or column at fault, or a study that cannot be read; the store is then unchanged.
     """
     check_entry(entry, "entry.")
     own = pa.schema([column for column in ALL if column.name in rows or column.name not in OPTIONAL])

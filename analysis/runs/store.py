@@ -39,11 +39,7 @@ class RunStore:
     frames: Mapping[str, pd.DataFrame] = field(default_factory=dict)
 
     def rows(self, run: str) -> pd.DataFrame:
-        """The rows of the run with this id, one a problem.
-
-        Raises:
-            ValueError: there is no such run.
-        """
+        """The rows of the run with this id, one a problem; ValueError where there is no such run."""
         if run not in self.frames:
             raise ValueError(f"there is no run {run!r}: the store has {len(self.entries)} runs")
         return self.frames[run].copy(deep=False)
@@ -119,8 +115,7 @@ def read_runs(folder: Path) -> RunStore:
 def open_runs(folder: Path) -> RunStore:
     """The runs of a folder that is known to be valid: the rows of a study are read on first use.
 
-    Raises:
-        ValueError: a study is damaged; or, on first use, the rows of a run are.
+    ValueError where a study is damaged, or, on first use, the rows of a run are.
     """
     found = {entry["id"]: (path, entry) for path in study_files(folder) for entry in read_entries(path)}
     rows = cache(read_rows)

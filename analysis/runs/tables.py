@@ -35,8 +35,7 @@ ALL = pa.schema([*ROWS, TURN, AGREEING])
 def frame_of(table: pa.Table, schema: pa.Schema) -> pd.DataFrame:
     """These columns as a frame; optional ones may be missing.
 
-    Raises:
-        ValueError: a column is missing, of another type, or has empty values.
+    ValueError where a column is missing, of another type, or has empty values.
     """
     names = [name for name in schema.names if name not in OPTIONAL or name in table.schema.names]
     for name in names:
@@ -56,8 +55,7 @@ def frame_of(table: pa.Table, schema: pa.Schema) -> pd.DataFrame:
 def check_rows(frame: pd.DataFrame, entry: Mapping[str, Any]) -> pd.DataFrame:
     """The rows of a run, without the optional columns that it has not.
 
-    Raises:
-        ValueError: a column holds what it may not, or problems are missing.
+    ValueError where a column holds what it may not, or problems are missing.
     """
     for name in OPTIONAL:
         if name in frame and frame[name].isna().all():

@@ -28,10 +28,8 @@ BINS = ("depth", "low", "high", "n", "mean_score", "agreement", "agreement_low",
 def reliability(proposals: pd.DataFrame) -> pd.DataFrame:
     """One row per depth and bin that holds proposals, with the columns BINS; `agreement` with its Wilson interval.
 
-    A bin holds low <= score < high, the last one its high end too.
-
-    Raises:
-        ValueError: a score is not a share, such as an entropy.
+    A bin holds low <= score < high, the last one its high end too. ValueError where a score is not a share, such as an
+    entropy.
     """
     from statsmodels.stats.proportion import proportion_confint  # slow to import, and few commands need it
 
@@ -72,8 +70,7 @@ class Fit:
 def fit(proposals: pd.DataFrame, seed: int = 0) -> Fit:
     """Fit by cross-validation over prompts; the columns are `prompt`, `depth`, `score` and `agrees`.
 
-    Raises:
-        ValueError: there are too few prompts, or more probable proposals are not more often right.
+    ValueError where there are too few prompts, or more probable proposals are not more often right.
     """
     numbers = np.sort(proposals["prompt"].unique())
     if len(numbers) < FOLDS:

@@ -18,10 +18,7 @@ def speed_at_loss(runs: Sequence[pd.DataFrame], baseline: pd.DataFrame, points: 
 
     Between neighbours on the frontier the speed is interpolated: running each on a part of the problems would reach
     about that. The baseline belongs to the frontier; NaN where the frontier ends before so large a loss. It compares
-    frontiers of settings that share no accuracy.
-
-    Raises:
-        ValueError: runs on other problems, or the points are below 0.
+    frontiers of settings that share no accuracy. ValueError for runs on other problems, or points below 0.
     """
     if points < 0:
         raise ValueError(f"points must be >= 0, got {points}")

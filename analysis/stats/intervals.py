@@ -48,8 +48,7 @@ class Interval:
 def wilson_interval(successes: int, trials: int) -> tuple[float, float]:
     """95 % Wilson score interval of a proportion, as (lower, upper).
 
-    Raises:
-        ValueError: there are no trials, or more successes than trials.
+    ValueError where there are no trials, or more successes than trials.
     """
     if trials < 1:
         raise ValueError(f"trials must be >= 1, got {trials}")
@@ -60,11 +59,7 @@ def wilson_interval(successes: int, trials: int) -> tuple[float, float]:
 
 
 def share(successes: int, trials: int) -> Interval:
-    """A proportion with its Wilson interval.
-
-    Raises:
-        ValueError: as for `wilson_interval`.
-    """
+    """A proportion with its Wilson interval; ValueError as for `wilson_interval`."""
     low, high = wilson_interval(successes, trials)
     return Interval(successes / trials, low, high)
 
@@ -81,8 +76,7 @@ class Estimate:
     def of(cls, values: Sequence[float]) -> Self:
         """The estimate from one value per repeat; the same values always give the same interval.
 
-        Raises:
-            ValueError: there are no values.
+        ValueError where there are no values.
         """
         if not values:
             raise ValueError("an estimate needs at least one value, got none")

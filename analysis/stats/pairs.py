@@ -51,8 +51,7 @@ class PairedDifference:
     def score_interval(self, confidence: float = CONFIDENCE) -> Interval:
         """The difference in points with its score interval, two-sided.
 
-        Raises:
-            ValueError: there are fewer pairs than changed, or none.
+        ValueError where there are fewer pairs than changed, or none.
         """
         n, gained, lost = self.n, self.gained, self.lost
         if n < 1 or min(gained, lost) < 0 or gained + lost > n:
@@ -67,8 +66,7 @@ class PairedDifference:
     def loss_p_value(self, points: float) -> float:
         """One-sided p of the score test that the loss is `points` or more; small if it is surely less.
 
-        Raises:
-            ValueError: the points are not between 0 and 100.
+        ValueError where the points are not between 0 and 100.
         """
         if not 0 < points < POINTS:
             raise ValueError(f"points must be above 0 and below 100, got {points}")
@@ -123,8 +121,7 @@ def _score(gained: int, lost: int, n: int, difference: float) -> float:
 def paired(*runs: pd.DataFrame) -> list[pd.DataFrame]:
     """The rows of runs on the same problems, each in the same order.
 
-    Raises:
-        ValueError: a run has other problems than the first.
+    ValueError where a run has other problems than the first.
     """
     ordered = [in_order(rows) for rows in runs]
     problems = [problems_of(rows) for rows in ordered]
@@ -140,8 +137,7 @@ def paired(*runs: pd.DataFrame) -> list[pd.DataFrame]:
 def paired_difference(candidate: pd.DataFrame, baseline: pd.DataFrame) -> PairedDifference:
     """The gain or loss of the candidate in accuracy.
 
-    Raises:
-        ValueError: the runs are not on the same problems, or on none.
+    ValueError where the runs are not on the same problems, or on none.
     """
     ours, theirs = paired(candidate, baseline)
     right, was_right = ours["correct"].to_numpy(dtype=bool), theirs["correct"].to_numpy(dtype=bool)
@@ -150,10 +146,9 @@ def paired_difference(candidate: pd.DataFrame, baseline: pd.DataFrame) -> Paired
 
 
 def contrast(parts: Sequence[tuple[float, pd.DataFrame]]) -> Interval:
-    """The sum of the accuracies of runs on the same problems, each times its factor: points with a bootstrap interval.
+    """The sum of accuracies of runs on the same problems, each times its factor: points with a bootstrap interval.
 
-    Raises:
-        ValueError: the runs are not on the same problems.
+    ValueError where the runs are not on the same problems.
     """
     runs = paired(*(rows for _, rows in parts))
     changes = sum(factor * rows["correct"].to_numpy(dtype=float) for (factor, _), rows in zip(parts, runs, strict=True))
@@ -169,10 +164,8 @@ def speed_up(
 ) -> Interval:
     """The speed of the candidate over the baseline's; the problems are resampled in the same way for both.
 
-    For throughput the ratio has a meaning only if the two took turns on one machine: runs of one group.
-
-    Raises:
-        ValueError: the speed is unknown, the runs are not on the same problems, or rows took no time.
+    For throughput the ratio has a meaning only if the two took turns on one machine: runs of one group. ValueError
+    where the speed is unknown, the runs are not on the same problems, or rows took no time.
     """
     if speed not in UNDER:
         raise ValueError(f"speed must be one of {', '.join(UNDER)}, got {speed!r}")
@@ -199,8 +192,7 @@ def speed_up_of_means(candidate: pd.DataFrame, baseline: pd.DataFrame) -> Interv
 def identical_texts(candidate: pd.DataFrame, baseline: pd.DataFrame) -> Interval:
     """Share of the problems with the same text as the baseline, with its Wilson interval.
 
-    Raises:
-        ValueError: the runs are not on the same problems.
+    ValueError where the runs are not on the same problems.
     """
     ours, theirs = paired(candidate, baseline)
     return share(int((ours["text"] == theirs["text"]).sum()), len(ours))

@@ -32,8 +32,7 @@ def problems_of(rows: pd.DataFrame) -> list[tuple[str, int]]:
 def in_order(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows sorted by family and number, as all functions here want them.
 
-    Raises:
-        ValueError: there are none, or a problem is there twice.
+    ValueError where there are none, or a problem is there twice.
     """
     if rows.empty:
         raise ValueError("a run needs at least one problem, got none")
@@ -78,8 +77,7 @@ def percentiles(value: float, drawn: np.ndarray, confidence: float = CONFIDENCE)
 def ratio_of_sums(rows: pd.DataFrame, over: str, under: str, confidence: float = CONFIDENCE) -> Interval:
     """The sum of one column over that of another, with its interval.
 
-    Raises:
-        ValueError: there are no rows, or a resample has nothing to divide by.
+    ValueError where there are no rows, or a resample has nothing to divide by.
     """
     rows = in_order(rows)
     total, drawn = sums(rows, rows, [over, under])
@@ -100,30 +98,18 @@ def check_divisible(drawn: np.ndarray, name: str) -> None:
 
 
 def accuracy(rows: pd.DataFrame) -> Interval:
-    """Share of the problems that are right, 0 to 1, with its Wilson interval.
-
-    Raises:
-        ValueError: there are no rows.
-    """
+    """Share of the problems that are right, 0 to 1, with its Wilson interval; ValueError where there are no rows."""
     rows = in_order(rows)
     return share(int(rows["correct"].sum()), len(rows))
 
 
 def tokens_per_forward(rows: pd.DataFrame, confidence: float = CONFIDENCE) -> Interval:
-    """Tokens over decode and verify passes.
-
-    Raises:
-        ValueError: as for `ratio_of_sums`.
-    """
+    """Tokens over decode and verify passes; ValueError as for `ratio_of_sums`."""
     return ratio_of_sums(rows, "tokens", "passes", confidence)
 
 
 def tokens_per_second(rows: pd.DataFrame) -> Interval:
-    """Throughput: tokens over the rows' shares of the wall-clock seconds.
-
-    Raises:
-        ValueError: as for `ratio_of_sums`.
-    """
+    """Throughput: tokens over the rows' shares of the wall-clock seconds; ValueError as for `ratio_of_sums`."""
     return ratio_of_sums(rows, "tokens", "seconds")
 
 

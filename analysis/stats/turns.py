@@ -42,11 +42,7 @@ def over_turns(candidate: pd.DataFrame, baseline: pd.DataFrame, confidence: floa
 
 
 def time_gain(candidate: pd.DataFrame, baseline: pd.DataFrame, confidence: float = CONFIDENCE) -> Interval:
-    """The same, over problems where the rows do not tell enough turns.
-
-    Raises:
-        ValueError: as of `speed_up`.
-    """
+    """The same, over problems where the rows do not tell enough turns; ValueError as of `speed_up`."""
     found = over_turns(candidate, baseline, confidence)
     return speed_up(candidate, baseline, confidence=confidence) if found is None else found
 

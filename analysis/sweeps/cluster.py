@@ -31,8 +31,7 @@ class Cluster:
     def at(cls, address: str) -> Cluster:
         """Connect; a task takes as many CPUs as this process has threads.
 
-        Raises:
-            ValueError: Ray is not installed, or there is no such cluster.
+        ValueError where Ray is not installed, or there is no such cluster.
         """
         connect(address)
         return cls(cpus=torch.get_num_threads())
@@ -47,8 +46,7 @@ class Cluster:
     def decode(self, wanted: Iterable[tuple[Job, int]]) -> Iterator[tuple[Job, int, Chunk]]:
         """Decode these chunks; yields each once, in the order in which they are done.
 
-        Raises:
-            ValueError: as of `decode_chunk`, or a chunk failed too often.
+        ValueError as of `decode_chunk`, and where a chunk failed too often.
         """
         import ray
 

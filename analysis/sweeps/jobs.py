@@ -60,8 +60,7 @@ Chunk = list[dict[str, Any]]
 def turns_of(plan: SweepPlan) -> list[list[Job]]:
     """The runs of a plan: those of one timed group and batch size as one list, every other run as a list of its own.
 
-    Raises:
-        ValueError: a setting is out of range, or a checkpoint cannot be run so.
+    ValueError where a setting is out of range, or a checkpoint cannot be run so.
     """
     found: dict[str, Job] = {}
     turns: dict[object, list[str]] = {}
@@ -189,10 +188,8 @@ def _words(decoder: str, settings: DecodingSettings) -> str:
 def decode_chunk(checkpoint: Checkpoint, job: Job, places: Sequence[int]) -> Chunk:
     """Ask these questions, turn by turn, each prompt with the decoder's own earlier answers, and judge the answers.
 
-    Where nobody judges, the model reads them again: how many of their tokens does one-token mode write?
-
-    Raises:
-        ValueError: the decoder cannot run this checkpoint, or a prompt does not fit its context.
+    Where nobody judges, the model reads them again: how many of their tokens does one-token mode write? ValueError
+    where the decoder cannot run this checkpoint, or a prompt does not fit its context.
     """
     asked = [job.questions.question(place) for place in places]
     said: list[list[dict[str, str]]] = [[] for _ in asked]

@@ -45,8 +45,7 @@ class Models:
     def get(self, key: ModelKey) -> Checkpoint:
         """The checkpoint; with a draft, its engine is the pair of both.
 
-        Raises:
-            ValueError: one sentence about the file at fault.
+        ValueError, one sentence about the file at fault.
         """
         if key not in self._loaded:
             self._loaded[key] = load_pair(argparse.Namespace(**asdict(key)))
@@ -56,10 +55,8 @@ class Models:
 def describe(source: str, base: str | None = None) -> dict[str, Any]:
     """The model of an index entry (docs/runs.md). An adapter's hash covers its own files, its parameters the base too.
 
-    `base` is the hash of the adapter's base, as in the base's own runs. Other models have none.
-
-    Raises:
-        CheckpointError: one sentence that names the file at fault.
+    `base` is the hash of the adapter's base, as in the base's own runs. Other models have none. CheckpointError, one
+    sentence that names the file at fault.
     """
     folder, name = locate(source)
     record = read_record(folder)

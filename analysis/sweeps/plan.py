@@ -111,11 +111,7 @@ class SweepPlan:
 
 
 def read_plan(path: Path) -> SweepPlan:
-    """The plan of a file.
-
-    Raises:
-        ValueError: names the file, the group and the key at fault.
-    """
+    """The plan of a file; ValueError names the file, the group and the key at fault."""
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

@@ -48,11 +48,7 @@ class Sweep:
     models: Models = field(default_factory=Models)
 
     def run(self) -> Swept:
-        """Decode what is missing.
-
-        Raises:
-            ValueError: one sentence about the setting or file at fault.
-        """
+        """Decode what is missing; ValueError, one sentence about the setting or file at fault."""
         start = time.perf_counter()
         timed = next((job for turn in self.turns for job in turn if job.setting["timed"]), None)
         if timed is not None and self.cluster is not None:

@@ -28,11 +28,7 @@ class Work:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """A context in which no other process sweeps into this folder.
-
-        Raises:
-            ValueError: another process does.
-        """
+        """A context in which no other process sweeps into this folder; ValueError where another process does."""
         place = self.folder / "work"
         place.mkdir(parents=True, exist_ok=True)
         try:

@@ -67,7 +67,7 @@ def start(
         raise ValueError(f"The decoder must be one of {decoders.names()}, got {shown(decoder)}.")
     if isinstance(checkpoint, RemoteCheckpoint):
         return records(checkpoint, decoder, ids, settings, control)
-    if decoder in METHODS and settings.use_cache and len(ids) + settings.max_new_tokens <= LONGEST:
+    if decoder in METHODS and len(ids) + settings.max_new_tokens <= LONGEST:
         service = service_of(checkpoint.engine, min(places, MOST_ROWS), number)
         return service.submit(decoder, ids, settings, control, AHEAD)
     return computed(checkpoint.engine.device, DECODERS[decoder](checkpoint.engine, [ids], settings, control))

@@ -197,8 +197,7 @@ def find_base(
 ) -> Path:
     """The folder of the base of the adapter in `folder`: of the source `base`, or else of the one it was trained on.
 
-    Raises:
-        CheckpointError: one sentence: it cannot be read, or its weights are others and `allow_other_base` is False.
+    CheckpointError where it cannot be read, or its weights are others and `allow_other_base` is False.
     """
     _check_ours(folder)
     source = base or adapter_base(folder)

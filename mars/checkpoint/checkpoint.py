@@ -113,9 +113,7 @@ class Checkpoint:
     ) -> Stream:
         """Decode `prompt` (token ids) in passes that it shares with other streams of this checkpoint.
 
-        Raises:
-            ValueError: one sentence: the decoder is unknown or cannot share passes, or the prompt is empty or does not
-                fit.
+        ValueError where the decoder is unknown or cannot share passes, or the prompt is empty or does not fit.
         """
         return service_of(self.engine).submit(decoder, prompt, settings, control)
 
@@ -296,8 +294,7 @@ def load_source(source: str, options: argparse.Namespace) -> Checkpoint:
 def paired(target: Checkpoint, draft: Checkpoint) -> Checkpoint:
     """The target with an engine of both models, for speculative decoding.
 
-    Raises:
-        ValueError: one sentence: their vocabularies differ, or they are on different devices.
+    ValueError where their vocabularies differ, or they are on different devices.
     """
     # Token ids pass between the two, so a token that both know has the same id in both.
     known = target.tokenizer.get_vocab()

@@ -71,8 +71,7 @@ def cache_folder() -> Path:
 def converted(file: Path, name: str, progress: Progress | None = None) -> Path:
     """The checkpoint folder of a GGUF file, converted unless that has been done; `name` is for the sentences.
 
-    Raises:
-        CheckpointError: the file is no whole Llama or Qwen2 model, or the cache cannot be written; one sentence.
+    CheckpointError where the file is no whole Llama or Qwen2 model, or the cache cannot be written.
     """
     tell = progress or (lambda sentence, share: None)
     tell(f"reading {name}", 0.0)

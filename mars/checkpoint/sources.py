@@ -90,14 +90,16 @@ def _read(path: Path) -> dict[str, Any]:
 def locate(source: str | Path, progress: Progress | None = None) -> tuple[Path, str]:
     """The local folder of a checkpoint and its name; downloaded from the Hub, or converted, where it must be.
 
-    Raises:
-        CheckpointError: one sentence that names the source and what to do.
+    CheckpointError, one sentence that names the source and what to do.
     """
     folder = Path(source).expanduser()
     if folder.is_dir():
         name = folder.resolve().name
     elif str(source) in NAMED_BASES:
-        folder, name = _convert(_named_file(str(source)), str(source), progress), str(source)
+        named = NAMED_BASES[str(source)].file()
+        if named is None:
+            raise CheckpointError(str(unavailable(str(source))))
+        folder, name = _convert(named, str(source), progress), str(source)
     elif folder.is_file() and folder.suffix.lower() == _GGUF:
         folder, name = _convert(folder, folder.name, progress), folder.stem
     elif folder.exists():
@@ -125,14 +127,6 @@ def weights_digest(files: Iterable[Path]) -> str:
         with file.open("rb") as opened:
             hashlib.file_digest(opened, lambda: digest)
     return digest.hexdigest()[:16]
-
-
-def _named_file(source: str) -> Path:
-    sentence = unavailable(source)
-    file = NAMED_BASES[source].file()
-    if file is None:
-        raise CheckpointError(str(sentence))
-    return file
 
 
 def _convert(file: Path, name: str, progress: Progress | None) -> Path:

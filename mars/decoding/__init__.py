@@ -25,36 +25,31 @@ class _Loaded(Mapping[str, _T]):
     """Decoders by name, imported by `load` on first use; without `alone`, only those that can share passes."""
 
     def __init__(self, load: Callable[[DecoderInfo], _T], *, alone: bool) -> None:
-        self._load = load
-        self._alone = alone
+        self._load, self._alone = load, alone
 
     def __getitem__(self, name: str) -> _T:
-        if name not in self:
+        if name not in self._names():
             raise KeyError(name)
         return self._load(decoders.TABLE[name])
 
-    def __contains__(self, name: object) -> bool:
-        return any(name == known for known in self)
-
     def __iter__(self) -> Iterator[str]:
-        return (name for name, info in decoders.TABLE.items() if self._alone or not info.alone)
+        return iter(self._names())
 
     def __len__(self) -> int:
-        return sum(1 for _ in self)
+        return len(self._names())
+
+    def _names(self) -> list[str]:
+        return [name for name, info in decoders.TABLE.items() if self._alone or not info.alone]
 
 
 def _decoder(info: DecoderInfo) -> Decoder:
     function = decoders.load(info.function)
-    if info.alone:
-        return function
-    from mars.decoding.pool import decoder_of
-
-    return decoder_of(function)
+    return function if info.alone else decoders.load("mars.decoding.pool:decoder_of")(function)
 
 
-DECODERS: Mapping[str, Decoder] = _Loaded(_decoder, alone=True)
 METHODS: Mapping[str, Callable[[Engine, DecodingSettings], Method]] = _Loaded(
     lambda info: decoders.load(info.function), alone=False
 )
+DECODERS: Mapping[str, Decoder] = _Loaded(_decoder, alone=True)
 
 __all__ = ["DECODERS", "METHODS"]

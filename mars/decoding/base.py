@@ -50,11 +50,7 @@ def check_prompt(engine: Engine, prompt: Sequence[int], settings: DecodingSettin
 
 
 def trained_mask(engine: Engine, decoder: str) -> int:
-    """The mask token's id.
-
-    Raises:
-        ValueError: the model was not trained to fill masks.
-    """
+    """The mask token's id; ValueError where the model was not trained to fill masks."""
     if engine.mask_token_id is None:
         raise ValueError(
             f"this checkpoint was not trained to fill masks: {decoder} needs one with a trained <|mask|> token "
@@ -66,8 +62,7 @@ def trained_mask(engine: Engine, decoder: str) -> int:
 def calibration_of(engine: Engine, settings: DecodingSettings) -> torch.Tensor | None:
     """The calibration of the masks' scores that these settings ask for; None if they ask for another score.
 
-    Raises:
-        ValueError: the checkpoint has none.
+    ValueError where the checkpoint has none.
     """
     if settings.score != "calibrated":
         return None

@@ -25,7 +25,6 @@ class Jacobi(Method):
     """`guesses` is K; `vocab_size` and the ids `never` guessed, ascending, say what a fresh guess may be."""
 
     phase: ClassVar[Phase] = "verify"
-    caches_accepted: ClassVar[bool] = True
     capturable: ClassVar[bool] = True
 
     guesses: int

@@ -3,28 +3,31 @@
 A `Method` holds settings and no state of a run, so that rows may join and leave between passes, and rows with equal
 methods share a batch. `Pool` (mars/decoding/pool.py) does the rest: prompts, passes, records.
 
-Shapes: R rows, Q columns of a window, W proposals a row, V vocabulary, K slots. `tokens_RK` holds a row's tokens by
-slot (slot p + 1 for position p): the prompt, what was accepted, and past `length_R` whatever the row's method left to
-read next, such as drafts.
+Below stand the windows of plans: root, drafts and masks of each row in their slots, and who sees whom.
+
+Shapes: R rows, Q columns of a window, W proposals a row, V vocabulary, K slots, D drafts, M masks of a group.
+`tokens_RK` holds a row's tokens by slot (slot p + 1 for position p): the prompt, what was accepted, and past `length_R`
+whatever the row's method left to read next, such as drafts.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import repeat, takewhile
 from typing import TYPE_CHECKING, ClassVar, Final
 
 import torch
+from torch.nn import functional
 
 from mars.acceptance import HostAcceptResult, Read, match_prefix, read, threshold_prefix
 from mars.config import DecodingSettings, ScoreName
 from mars.control import Control
 from mars.decoding.trace import reasons_of, trace
 from mars.decoding.trees import PRICE, ROOT, Copies, Expectation, Plan
-from mars.decoding.windows import tree_window
-from mars.engine.window import Window
+from mars.engine.window import Window, verification_tree
 from mars.records import FinishReason, Phase, Proposal, Reads, RowPass, Source, Trace
 from mars.sampling import Sampling
 
@@ -48,6 +51,8 @@ class Row:
     A policy says what the row spends (mars/decoding/policy.py): its `method` in the next pass, `own` being that of its
     request, at most so many `masks`, if they gain what they are `worth`, and the `price` of a column, both in tokens.
     `expectation` says how often its drafts are right, where it has plans.
+
+    `limit` is the length of the response at which it waits; it may be moved.
     """
 
     number: int
@@ -73,6 +78,7 @@ class Row:
     response: list[int] = field(default_factory=list)
     template_ids: frozenset[int] = frozenset()
     copies: Copies | None = None
+    limit: int = 2**31
 
     def __post_init__(self) -> None:
         self.own = self.method
@@ -84,8 +90,8 @@ class Row:
 
     @property
     def room(self) -> int:
-        """Tokens that it may still write."""
-        return self.settings.max_new_tokens - self.written
+        """Tokens that it may write before it waits or ends."""
+        return min(self.settings.max_new_tokens, self.limit) - self.written
 
     def read_copies(self) -> Copies:
         """Update its `copies` to the whole text, and return them."""
@@ -108,16 +114,14 @@ class Row:
         return "cancelled" if self.control.stopped else None
 
     def take(self, engine: Engine, batch: Batch, window: Window, place: int, result: HostAcceptResult) -> RowPass:
-        """Take over what a pass has written for this row, which is `place` of the batch; the record of it.
-
-        `pending` is left to the caller.
-        """
+        """Take over what a pass has written for this row, which is `place` of the batch; the record of it."""
         accepted, threshold, start = result.accepted[place], batch.thresholds[place], self.written
         proposals = result.proposals(place, self.method.sources(self, threshold, accepted))
         kept, ids = result.drafts[place], result.ids[place]
         traced = self.traced(engine, batch, window, place, proposals, accepted, kept=kept)
         self.written += accepted
         self.gained, self.drafted = accepted, kept
+        self.pending = 1 if self.method.phase == "verify" else accepted
         self.response += ids[:accepted]
         self.proposed = ids[accepted : accepted + kept]
         self.scores = result.scores[place][accepted : accepted + kept]
@@ -228,9 +232,9 @@ class AcceptResult:
 class Method(ABC):
     """A decoder, pass by pass. Subclasses are frozen dataclasses: rows with equal methods share a batch.
 
-    `phase` is the phase of its records. If no threshold decides, `uses_threshold` is false and records carry None;
+    `phase` is the phase of its records; a pass of phase "verify" has read all tokens that it accepts but the last, as
+    drafts. If no threshold decides, `uses_threshold` is false and records carry None;
     `verifies` says that it decides about drafts, not about the proposals of masks.
-    `caches_accepted` says that the pass that accepts tokens has read all but the last of them, as drafts.
     `capturable` says that, in static shapes, `window` and `judge` depend on nothing but the tensors of the batch and on
     whether all its thresholds are None: then a CUDA graph can hold the whole pass.
     """
@@ -238,7 +242,6 @@ class Method(ABC):
     phase: ClassVar[Phase] = "decode"
     uses_threshold: ClassVar[bool] = False
     verifies: ClassVar[bool] = False
-    caches_accepted: ClassVar[bool] = False
     capturable: ClassVar[bool] = False
 
     mask_token_id: int = NO_MASK
@@ -298,14 +301,10 @@ class Method(ABC):
         """The window that the next pass forwards: that of the plans."""
         return tree_window(batch, *self.shape(batch), self.mask_token_id)
 
-    def drafts_of(self, batch: Batch) -> torch.Tensor:
-        """The drafts that the window reads [R, K]; -1 where there is none."""
-        return batch.behind(self.shape(batch)[0])
-
     def judge(self, batch: Batch, logits_RWV: torch.Tensor) -> AcceptResult:
         """Accept from the predictions of this window's last columns: drafts that are right, and the token behind."""
         proposals = self.read(batch, logits_RWV)
-        return AcceptResult(proposals, batch.matched(proposals.ids_RW, self.drafts_of(batch)))
+        return AcceptResult(proposals, batch.matched(proposals.ids_RW, batch.behind(self.shape(batch)[0])))
 
     @property
     def hides_refused(self) -> bool:
@@ -375,3 +374,76 @@ class Method(ABC):
         logits_RMV = logits_RWV[rows_R1, columns_RM]
         offsets_RM = last_R[:, None] + torch.arange(1, columns_RM.shape[1] + 1, device=logits_RWV.device)
         return chain.joined(self.read(batch, logits_RMV, offsets_RM, masks=columns_RM.shape[1]), last_R)
+
+
+def window_of(batch: Batch, extra: int, shift_R: torch.Tensor | None = None) -> Window:
+    """The causal window from the tokens that are not cached yet to `extra` slots past each row's last token.
+
+    The last 1 + `extra` columns predict. With `shift_R`, each row's columns begin and end so many slots earlier.
+    Columns in front of what a row has to read are padding, slot 0.
+    """
+    offsets_Q = torch.arange(1 - batch.pending, extra + 1, device=batch.length_R.device)
+    offsets_RQ = offsets_Q if shift_R is None else offsets_Q - shift_R[:, None]
+    slots_RQ = batch.length_R[:, None] + offsets_RQ
+    if shift_R is not None or batch.pending > 1:
+        slots_RQ.masked_fill_(offsets_RQ <= -batch.pending_R[:, None], 0)
+    ids_RQ = batch.tokens_RK.gather(1, slots_RQ)
+    return Window(ids_RQ=ids_RQ, slots_RQ=slots_RQ, extent=batch.extent + extra, keep=1 + extra)
+
+
+def tree_window(batch: Batch, drafts: int, masks: int, mask_token_id: int) -> Window:
+    """The window of so many drafts, with a group of masks behind each of their prefixes (`verification_tree`)."""
+    window = window_of(batch, drafts + (drafts + 1) * masks)
+    if masks:
+        window.ids_RQ[:, batch.pending + drafts :].fill_(mask_token_id)
+    if not drafts or not masks:
+        return window
+    depths_Q, sees_QQ = _regular_tree(batch.pending, drafts, masks, window.ids_RQ.device)
+    positions_RQ = (batch.length_R[:, None] - 1 + depths_Q).clamp_min(0)
+    return replace(window, positions_RQ=positions_RQ, sees_RQQ=sees_QQ[None])
+
+
+def planned_window(batch: Batch, extra: int, mask_token_id: int) -> Window:
+    """The window of each row's plan, aligned on the right; `extra` columns stand behind the first root."""
+    plans, device = [row.plan for row in batch.rows], batch.length_R.device
+    if not extra:
+        return window_of(batch, 0)
+    ids = [
+        [-1] * (1 + extra - plan.columns) + [draft.token_id for draft in plan.chain] + [mask_token_id] * sum(plan.masks)
+        for plan in plans
+    ]
+    behind_RC = torch.tensor(ids, device=device)  # -1 where there is no column
+    alone = len(plans) == 1 and not batch.static
+    columns_R = torch.tensor([plan.columns for plan in plans], device=device)
+    window = window_of(batch, extra, None if alone else extra + 1 - columns_R)
+    window.ids_RQ[:, -extra:] = torch.where(behind_RC < 0, window.ids_RQ[:, -extra:], behind_RC)
+    if not any(any(plan.masks) for plan in plans):
+        return window
+    trees = [verification_tree(batch.pending, plan.masks, device) for plan in plans]
+    missing = [window.columns - len(depths_Q) for depths_Q, _ in trees]
+    pairs = list(zip(trees, missing, strict=True))
+    depths_RQ = torch.stack([functional.pad(depths_Q, (left, 0)) for (depths_Q, _), left in pairs])
+    sees_RQQ = torch.stack([functional.pad(sees_QQ, (left, 0, left, 0)) for (_, sees_QQ), left in pairs])
+    if any(missing):
+        sees_RQQ |= torch.eye(window.columns, dtype=torch.bool, device=device)
+    positions_RQ = (batch.length_R[:, None] - 1 + depths_RQ).clamp_min_(0)
+    return replace(window, positions_RQ=positions_RQ, sees_RQQ=sees_RQQ)
+
+
+@cache  # there are few of them, and CUDA graphs read them where they lie
+def _regular_tree(pending: int, drafts: int, masks: int, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+    return verification_tree(pending, (masks,) * (drafts + 1), device)
+
+
+def group_of(last_R: torch.Tensor, drafts: int, masks: int) -> torch.Tensor:
+    """The columns [R, M] of the masks that stand behind column `last_R` of the chain of a verification tree.
+
+    Group j of the tree (`verification_tree`) starts at column K + 1 + jM.
+    """
+    return 1 + drafts + masks * last_R[:, None] + torch.arange(masks, device=last_R.device)
+
+
+def drafts_of(plans: Sequence[Plan], most: int, device: torch.device) -> torch.Tensor:
+    """The drafts of each plan [R, D], D = `most`; shorter plans are filled up with -1."""
+    ids = [[draft.token_id for draft in plan.chain] + [-1] * (most - plan.drafts) for plan in plans]
+    return torch.tensor(ids, dtype=torch.long, device=device)

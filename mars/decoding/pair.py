@@ -18,10 +18,8 @@ class Pair(EngineWrapper):
     """The target as an engine, with its draft in `draft`; any decoder but `speculative` sees the target alone.
 
     `same_tokens` says that ids in both vocabularies mean the same tokens although the sizes differ, as for checkpoints
-    of one family that are padded to different sizes.
-
-    Raises:
-        ValueError: vocabularies of different sizes without `same_tokens`, or models on different devices.
+    of one family that are padded to different sizes. ValueError for vocabularies of different sizes without
+    `same_tokens`, or models on different devices.
     """
 
     def __init__(self, target: Engine, draft: Engine, *, same_tokens: bool = False):
@@ -36,8 +34,8 @@ class Pair(EngineWrapper):
         self.target = target
         self.draft: Engine = Draft(draft, target)
 
-    def open(self, rows: int, capacity: int, *, use_cache: bool = True) -> Rows:
-        return self.target.open(rows, capacity, use_cache=use_cache)
+    def open(self, rows: int, capacity: int) -> Rows:
+        return self.target.open(rows, capacity)
 
 
 class Draft(EngineWrapper):
@@ -52,8 +50,8 @@ class Draft(EngineWrapper):
         self._mask_may_be_written = target.mask_token_id != draft.mask_token_id
         self._mask = target.mask_token_id if self._mask_may_be_written else None
 
-    def open(self, rows: int, capacity: int, *, use_cache: bool = True) -> Rows:
-        return _DraftRows(self._inner.open(rows, capacity, use_cache=use_cache), self)
+    def open(self, rows: int, capacity: int) -> Rows:
+        return _DraftRows(self._inner.open(rows, capacity), self)
 
     def readable(self, window: Window) -> torch.Tensor:
         """The window's ids as the draft's embedding has them.

@@ -16,7 +16,7 @@ are read there, one at a time, in the order of their numbers and in large chunks
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -95,7 +95,7 @@ def shared_tokens(ours: Sequence[int], theirs: Sequence[int]) -> int:
 class Pool:
     """Up to `places` rows of up to `capacity` slots on one engine; `step` makes one call of the model.
 
-    With `beside` prompts are read as described above, which needs the cache. `shares` has, by row number, the positions
+    With `beside` prompts are read as described above. `shares` has, by row number, the positions
     that the last call computed for each of its rows. It is empty until the call is made, so after an error in `step` it
     tells whose rows took part. `layouts` counts the rows that the last pass decoded, by `Method.layout_name`. `refused`
     counts the requests since then that could not even wait; to the policy they are as good as waiting. The `policy`
@@ -108,15 +108,14 @@ class Pool:
         places: int,
         capacity: int,
         *,
-        use_cache: bool = True,
         beside: bool = False,
         policy: Policy | None = None,
     ):
         stop_ids = torch.tensor(sorted(engine.stop_token_ids), dtype=torch.long, device=engine.device)
         self._engine, self._capacity = engine, capacity
-        kept = KEPT if beside and use_cache else 0
-        spare = engine.static_shapes and use_cache and (beside or places > 1)
-        self._cache = engine.open(places + kept + spare, capacity, use_cache=use_cache)
+        kept = KEPT if beside else 0
+        spare = engine.static_shapes and (beside or places > 1)
+        self._cache = engine.open(places + kept + spare, capacity)
         self._runner = self._cache.runner if isinstance(self._cache, CachedRows) else None
         graphs = kernels("cuda.whole_pass") if self._runner is not None else None
         self._staging = places + kept if spare and graphs is not None else None
@@ -126,9 +125,8 @@ class Pool:
         tensors = own or RowTensors.of(places, capacity + 1, stop_ids)
         self._sequences = Sequences(places, tensors)
         self._whole_passes = graphs and graphs.WholePasses(self._cache, self._sequences, tensors)
-        self._use_cache = use_cache
         self._waiting: deque[Row] = deque()
-        self._beside = beside and use_cache
+        self._beside = beside
         self._decoded_last = False
         self._drafted = 0
         self._policy = policy
@@ -145,11 +143,21 @@ class Pool:
     def join(self, row: Row) -> None:
         """Take in a row before the next pass, or as soon as there is a place."""
         row.template_ids = self._engine.template_ids
+        row.unread = row.length - 1  # the first decode pass reads the last token
         self._consult(row.method)
         others = chain(self._sequences.rows, self._waiting)
         if self._policy is not None and all(other.control.stopped for other in others):
             self._policy.restart()
         self._waiting.append(row)
+
+    def leave(self, numbers: Collection[int]) -> None:
+        """Free the places of the rows with these numbers."""
+        places = [place for place, row in enumerate(self._sequences.rows) if row.number in numbers]
+        self._sequences.drop(places, self._cache)
+
+    def upload(self, tokens: int = 0) -> None:
+        """Go on with the counts that the host has given the rows, and with the last tokens of each response."""
+        self._sequences.upload(tokens)
 
     def prepare(self, method: Method, threshold: float | None) -> None:
         """Before a row of this method comes, capture the graphs of its passes, or else measure them for the policy."""
@@ -194,8 +202,7 @@ class Pool:
         """
         self.shares = {}
         self.layouts = Counter()
-        stopped = [place for place, row in enumerate(self._sequences.rows) if row.control.stopped]
-        self._sequences.drop(stopped, self._cache)
+        self.leave({row.number for row in self._sequences.rows if row.control.stopped})
         self._admit()
         rows = self._sequences.rows
         if not rows:
@@ -217,8 +224,6 @@ class Pool:
             if row.control.stopped:
                 continue
             place = len(self._sequences.rows)
-            row.pending = 1 if self._use_cache else row.length
-            row.unread = row.length - 1 if self._use_cache else 0  # the first decode pass reads the last token
             row.reading = True
             if self._beside:
                 self._copy_beginning(place, row)
@@ -245,7 +250,8 @@ class Pool:
 
     def _prefill(self, reading: Sequence[int]) -> ForwardPass:
         """Put the next chunk of these rows' prompts, aligned on their right ends, or of one alone into the cache."""
-        staging = self._staging if self._beside or len(reading) == 1 else None
+        alone = len(reading) == 1 and not self._sequences.rows[reading[0]].written
+        staging = self._staging if self._beside or alone else None
         if staging is not None:
             reading = [min(reading, key=lambda place: self._sequences.rows[place].number)]
         rows = [self._sequences.rows[place] for place in reading]
@@ -279,7 +285,7 @@ class Pool:
     def _reading(self, places: Sequence[int], rows: Sequence[Row], counts: Sequence[int]) -> Window:
         """The window of so many tokens of each prompt, the next that are not cached."""
         device = self._engine.device
-        ends = [len(row.prompt) - row.unread + count for row, count in zip(rows, counts, strict=True)]
+        ends = [row.length - row.unread + count for row, count in zip(rows, counts, strict=True)]
         offsets_Q = torch.arange(-max(counts), 0, device=device)
         slots_RQ = torch.tensor(ends, device=device)[:, None] + offsets_Q
         slots_RQ.masked_fill_(offsets_Q < -torch.tensor(counts, device=device)[:, None], 0)
@@ -319,20 +325,15 @@ class Pool:
         for group in groups:
             self.layouts.update(map(group.method.layout_name, group.batch.rows))
         records = []
-        done = []
         for group, result in zip(groups, results, strict=True):
-            for position, (place, row) in enumerate(zip(group.places, group.batch.rows, strict=True)):
-                record = row.take(self._engine, group.batch, group.window, position, result)
-                row.pending = 1 if group.method.caches_accepted else record.accepted
-                records.append(record)
-                if record.finish_reason is not None:
-                    done.append(place)
+            for position, row in enumerate(group.batch.rows):
+                records.append(row.take(self._engine, group.batch, group.window, position, result))
         if self._policy is not None:
             taking = [row for group in groups for row in group.batch.rows]
             masked = any(any(row.plan.masks) for row in taking)
             seconds = None if self._cache.warming else clock.seconds
             self._policy.observe(taking, sum(self.shares.values()), seconds, masked=masked)
-        self._sequences.drop(done, self._cache)
+        self.leave({record.row for record in records if record.finish_reason is not None})
         phase: Phase = "verify" if any(group.method.phase == "verify" for group in groups) else "decode"
         return self._record(phase, clock.seconds, records)
 
@@ -394,11 +395,11 @@ class Pool:
         return to_host(result.accepted_R, result.read, result.drafts_R)
 
     def _shares(self, group: Group) -> Iterator[tuple[int, int]]:
-        """Each row's number and its count of columns, without padding; without a cache, positions before them too."""
+        """Each row's number and its count of columns, without padding."""
         window = group.window
         for row in group.batch.rows:
             extra = window.columns - group.batch.pending - window.keep + row.plan.columns
-            yield row.number, extra + (row.pending if self._use_cache else row.length)
+            yield row.number, extra + row.pending
 
     def _record(self, phase: Phase, seconds: float, rows: list[RowPass]) -> ForwardPass:
         rows.sort(key=lambda row: row.row)
@@ -415,16 +416,14 @@ def decode(
 ) -> Iterator[ForwardPass]:
     """The records of decoding these prompts, row by row numbered from 0, until all have ended or `control` stops.
 
-    At most `places` rows decode at once (None: all of them); the others wait, in order, for one to end.
-
-    Raises:
-        ValueError: before the first record, for `places` below 1.
+    At most `places` rows decode at once (None: all of them); the others wait, in order, for one to end. ValueError
+    before the first record, for `places` below 1.
     """
     if places is not None and places < 1:
         raise ValueError(f"places must be >= 1, got {places}")
     capacity = max(map(len, prompts)) + settings.max_new_tokens + method.lookahead
     places = min(places or len(prompts), len(prompts))
-    pool = Pool(engine, places, capacity, use_cache=settings.use_cache)
+    pool = Pool(engine, places, capacity)
     for number, prompt in enumerate(prompts):
         pool.join(Row(number=number, prompt=prompt, method=method, settings=settings, control=control))
     while (record := pool.step()) is not None:

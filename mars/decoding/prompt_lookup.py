@@ -11,9 +11,8 @@ from typing import ClassVar
 import torch
 
 from mars.config import DecodingSettings
-from mars.decoding.method import AcceptResult, Batch, Method
+from mars.decoding.method import AcceptResult, Batch, Method, drafts_of, planned_window
 from mars.decoding.trees import MOST_COLUMNS, PRICE, Expectation
-from mars.decoding.windows import drafts_of, planned_window
 from mars.engine import Engine
 from mars.engine.window import Window
 from mars.records import Phase
@@ -26,7 +25,6 @@ class PromptLookup(Method):
     """`drafts` is K, the most drafts of a pass; all that are found where every pass has the same shape."""
 
     phase: ClassVar[Phase] = "verify"
-    caches_accepted: ClassVar[bool] = True
 
     drafts: int
 

@@ -63,8 +63,7 @@ class Relaxed(SelfSpeculative):
 def method_of(engine: Engine, settings: DecodingSettings) -> Relaxed:
     """The method that these settings ask for; with layout `auto` a policy chooses what each row spends.
 
-    Raises:
-        ValueError: as for exact decoding.
+    ValueError as for exact decoding.
     """
     exact = exact_method_of(engine, replace(settings, score="probability"), "relaxed")
     return Relaxed(**{one.name: getattr(exact, one.name) for one in fields(exact)})

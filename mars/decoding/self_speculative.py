@@ -25,7 +25,7 @@ from mars.acceptance import Read, read
 from mars.config import DecodingSettings
 from mars.decoders import EXACT
 from mars.decoding.base import calibration_of, trained_mask
-from mars.decoding.method import AcceptResult, Batch, Method, Row
+from mars.decoding.method import AcceptResult, Batch, Method, Row, drafts_of, group_of, planned_window, window_of
 from mars.decoding.trees import (
     LAYOUTS,
     MOST_COLUMNS,
@@ -35,7 +35,6 @@ from mars.decoding.trees import (
     Layout,
     Plan,
 )
-from mars.decoding.windows import drafts_of, group_of, planned_window, window_of
 from mars.engine import Engine
 from mars.engine.window import Window
 from mars.records import Phase, Reads
@@ -59,7 +58,6 @@ class SelfSpeculative(Method):
     """
 
     phase: ClassVar[Phase] = "verify"
-    caches_accepted: ClassVar[bool] = True
 
     drafts: int
     sure: float
@@ -272,10 +270,8 @@ class SelfSpeculative(Method):
 def method_of(engine: Engine, settings: DecodingSettings, decoder: str = EXACT) -> SelfSpeculative:
     """The method that these settings ask for, for the `decoder` of this name.
 
-    K is `block_size` - 1, or `block_size` with `extra_proposal`.
-
-    Raises:
-        ValueError: the model was not trained to fill masks, or there is no room for a draft.
+    K is `block_size` - 1, or `block_size` with `extra_proposal`. ValueError where the model was not trained to fill
+    masks, or there is no room for a draft.
     """
     drafts = settings.masks
     if drafts < 1:

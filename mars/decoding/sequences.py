@@ -67,6 +67,14 @@ class Sequences:
         self._sampling.put(place, row.settings)
         self.rows.append(row)
 
+    def upload(self, tokens: int = 0) -> None:
+        """Copy the host's counts of all rows to the device, and the last tokens of each response."""
+        counts = [(row.length, row.pending, row.written, row.room) for row in self.rows]
+        self.counts_4R[:, : len(counts)] = torch.tensor(counts, dtype=torch.long, device=self.device).reshape(-1, 4).T
+        for place, row in enumerate(self.rows if tokens else ()):
+            last = row.response[-tokens:]
+            self.tokens_RK[place, row.length - len(last) + 1 : row.length + 1] = torch.tensor(last, device=self.device)
+
     def drop(self, places: Sequence[int], cache: Rows) -> None:
         """Free these places, here and in the cache; the last rows move into them."""
         if places:
@@ -121,33 +129,19 @@ class Sequences:
         logits_RWV: torch.Tensor,
         live_R: torch.Tensor | None = None,
     ) -> AcceptResult:
-        """The method's judgement of these rows, taken over (`settle`); rows that are not in `live_R` accept nothing."""
+        """The method's judgement of these rows. Rows that are not in `live_R`, if it is given, stay as they are.
+
+        The proposals are written behind each row's last token, and those that are accepted are counted; the others stay
+        there for the row's method to read next.
+        """
         result = method.judge(batch, logits_RWV)
         if live_R is not None:
             result = replace(result, accepted_R=result.accepted_R * live_R)
-        left_RW = result.read.ids_RW if result.left_RW is None else result.left_RW
-        self.settle(places, left_RW, result.accepted_R, cached=method.caches_accepted, live_R=live_R)
-        return result
-
-    def settle(
-        self,
-        places: Sequence[int],
-        ids_RW: torch.Tensor,
-        accepted_R: torch.Tensor,
-        *,
-        cached: bool,
-        live_R: torch.Tensor | None = None,
-    ) -> None:
-        """Write the proposals behind each row's last token and count the accepted ones.
-
-        The others stay there for the row's method to read next. `cached` says that this pass has read all accepted
-        tokens but the last, so that their keys and values are in place. Rows that are not in `live_R`, if it is given,
-        stay as they are; `accepted_R` must be 0 for them.
-        """
-        here = self._index(places)
+        accepted_R, here = result.accepted_R, self._index(places)
+        ids_RW = result.read.ids_RW if result.left_RW is None else result.left_RW
         offsets_W = torch.arange(1, ids_RW.shape[1] + 1, device=self.device)
         slots_RW = self.length_R[here, None] + offsets_W
-        pending_R = torch.ones_like(accepted_R) if cached else accepted_R
+        pending_R = torch.ones_like(accepted_R) if method.phase == "verify" else accepted_R
         if live_R is not None:  # others write padding to its slot
             slots_RW, ids_RW = (each.masked_fill(~live_R[:, None], 0) for each in (slots_RW, ids_RW))
             pending_R = torch.where(live_R, pending_R, self.pending_R[here])
@@ -159,6 +153,7 @@ class Sequences:
         self.written_R[here] += accepted_R
         self.room_R[here] -= accepted_R
         self.pending_R[here] = pending_R
+        return result
 
     def _index(self, places: Sequence[int]) -> torch.Tensor | slice:
         """The places of the rows; a slice, which needs no copy, if they are the first ones in order."""
@@ -168,8 +163,9 @@ class Sequences:
 
 
 def pending_of(rows: Sequence[Row], *, static: bool) -> int:
-    """The columns of real tokens that the window of these rows needs; in static shapes, the most that it ever needs."""
-    return max(rows[0].method.pending if static else 1, *(row.pending for row in rows))
+    """The columns of real tokens that the window of these rows needs; in static shapes, one of few numbers."""
+    most, usual = max(row.pending for row in rows), rows[0].method.pending
+    return most if not static else usual if most <= usual else 1 << (most - 1).bit_length()
 
 
 def draws(rows: Iterable[Row]) -> tuple[bool, bool]:

@@ -55,10 +55,6 @@ class Member:
     shared: bool = False
     error: BaseException | None = None
 
-    def pause(self) -> None:
-        """Sit out the next pass if the reader is far enough behind."""
-        self.row.resting = self.ahead is not None and len(self.records) >= self.ahead
-
     def leave(self) -> None:
         """Take no part in later passes."""
         if not self.ended:
@@ -178,8 +174,7 @@ class Service:
     def prepare(self, decoder: str, settings: DecodingSettings) -> None:
         """Before prompts come, capture the CUDA graphs of this decoder's passes, or measure passes if it adapts.
 
-        Raises:
-            ValueError: the decoder is unknown or cannot share passes.
+        ValueError where the decoder is unknown or cannot share passes.
         """
         method = self._method(decoder, settings)
         if self._engine.static_shapes or method.adapts:
@@ -264,8 +259,6 @@ class Service:
             raise ValueError(f"decoder must be one of {', '.join(METHODS)} to share passes, got {decoder!r}")
         if reason := decoders.TABLE[decoder].alone:
             raise ValueError(f"{decoder} cannot share passes with others: {reason}; call the decoder itself")
-        if not settings.use_cache:
-            raise ValueError("use_cache=False cannot share passes with others: call the decoder itself")
         return METHODS[decoder](self._engine, settings)
 
     def _step(self) -> ForwardPass | None:
@@ -282,7 +275,7 @@ class Service:
         arrivals = [self._arrivals.popleft() for _ in range(len(self._arrivals))]
         self._members.update((member.row.number, member) for member in arrivals)
         for member in self._members.values():
-            member.pause()
+            member.row.resting = member.ahead is not None and len(member.records) >= member.ahead
         try:
             record = compute(self._engine.device, lambda: self._joined(arrivals).step())
         except Exception as error:  # noqa: BLE001 - whatever it is, the readers get it

@@ -63,8 +63,7 @@ class SlidingWindow(Method):
 def method_of(engine: Engine, settings: DecodingSettings, decoder: str = "sliding_window") -> SlidingWindow:
     """The method that these settings ask for.
 
-    Raises:
-        ValueError: the model was not trained to fill masks, which the `decoder` needs.
+    ValueError where the model was not trained to fill masks, which the `decoder` needs.
     """
     return SlidingWindow(
         mask_token_id=trained_mask(engine, decoder),

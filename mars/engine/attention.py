@@ -27,7 +27,7 @@ KEY_STEP = 64
 
 
 def attention_mask(window: Window, numbers_S: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """The mask added to the scores, [R, 1, Q, K]: 0 where `window.visible` says so for a column that is no padding.
+    """The mask added to the scores, [R, 1, Q, K]: 0 where a column sees a slot; what padding sees does not matter.
 
     `numbers_S` counts the slots from 0, at least to the window's extent.
     """

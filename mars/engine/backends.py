@@ -14,9 +14,8 @@ from typing import Any
 import torch
 from transformers import PreTrainedConfig
 
-from mars.engine.backend import Backend
+from mars.engine.backend import Backend, TorchBackend
 from mars.engine.memory import Memory
-from mars.engine.torch_backend import TorchBackend
 
 WARM_UPS = 3
 """Passes of a shape before its CUDA graph is captured."""

@@ -91,8 +91,8 @@ class Engine(Protocol):
     vocab_size: int
     device: torch.device
 
-    def open(self, rows: int, capacity: int, *, use_cache: bool = True) -> Rows:
-        """Rows of up to `capacity` tokens; without cache every pass recomputes the whole prefix (the slow twin)."""
+    def open(self, rows: int, capacity: int) -> Rows:
+        """Rows of up to `capacity` tokens."""
 
     def clock(self) -> Clock:
         """A clock for one pass, synchronised with the device."""
@@ -119,8 +119,7 @@ class EngineWrapper:
 def choose_invariant(invariant: bool | None, model: PreTrainedModel) -> bool:
     """Whether passes of `model` are to be invariant; None, the default, is yes where they can be.
 
-    Raises:
-        ValueError: they are asked for, but cannot be had.
+    ValueError where they are asked for, but cannot be had.
     """
     if invariant is False:
         return False
@@ -136,18 +135,13 @@ class ModelEngine:
     """An engine on a causal `transformers` model with full attention.
 
     Qwen2 and Llama run on `Network`, which makes the model's parameters views of its own; others on their modules.
-    Engines on one model hold its weights once, in whatever layout (`Network.on`).
-    `graphs` asks for passes of static shapes, which CUDA graphs replay (mars_kernels); None means on a GPU, where
-    `Network` runs.
-    `model` is the model itself, on the same weights. `calibration` has the slope and offset of each mask's score.
-    `invariant` gives a token the same logits, bit for bit, whatever other columns and rows share its pass, so that
-    exact decoding writes what one token at a time would even where two tokens are nearly equally probable; None means
-    for bfloat16 on a CPU that has kernels for it. Without a cache (`open`) passes are never invariant. `compact` keeps,
-    on a CPU, only the packed weights of the layers; those of the modules come back when `model` or passes without a
-    cache want them.
-
-    Raises:
-        ValueError: invariant passes are asked for that cannot be had.
+    Engines on one model hold its weights once, in whatever layout (`Network.on`). `graphs` asks for passes of static
+    shapes, which CUDA graphs replay (mars_kernels); None means on a GPU, where `Network` runs. `model` is the model
+    itself, on the same weights. `calibration` has the slope and offset of each mask's score. `invariant` gives a token
+    the same logits, bit for bit, whatever other columns and rows share its pass, so that exact decoding writes what one
+    token at a time would even where two tokens are nearly equally probable; None means for bfloat16 on a CPU that has
+    kernels for it. `compact` keeps, on a CPU, only the packed weights of the layers; the modules get theirs back when
+    `model` is asked for. ValueError where invariant passes are asked for that cannot be had.
     """
 
     def __init__(
@@ -169,11 +163,10 @@ class ModelEngine:
         self.context_length: int = model.config.max_position_embeddings
         self.vocab_size: int = model.config.vocab_size
         self.device: torch.device = model.device
-        self._transformer = Transformer(model.eval(), mask_token_id)
-        self.invariant = choose_invariant(invariant, model)
+        self.invariant = choose_invariant(invariant, model.eval())
         layout = {"steady": self.invariant, "compact": compact}
         self._network = Network.on(model, mask_token_id, **layout) if supports(model) else None
-        self._model: Model = self._network or self._transformer
+        self._model: Model = self._network or Transformer(model, mask_token_id)
         on_gpu = self.device.type == "cuda"
         wanted = on_gpu and isinstance(self._model, Network) if graphs is None else graphs
         self._runner_of = runner_of(capture=on_gpu) if wanted else None
@@ -195,11 +188,7 @@ class ModelEngine:
         """The configuration of the model."""
         return self._given.config
 
-    def open(self, rows: int, capacity: int, *, use_cache: bool = True) -> Rows:
-        if not use_cache:
-            if self._network is not None:
-                self._network.restore()
-            return RecomputedRows(self._transformer, rows, capacity)
+    def open(self, rows: int, capacity: int) -> Rows:
         memory, runner = self._memories.take(rows, capacity + 1)
         opened = CachedRows(memory, rows, capacity, runner)
         weakref.finalize(opened, self._memories.give_back, memory, runner)
@@ -230,7 +219,10 @@ class CachedRows:
     @torch.inference_mode()
     def forward(self, window: Window) -> torch.Tensor:
         """Logits [R, keep, V] of the last columns."""
-        _check_window(window, self._rows, self._capacity)
+        if window.extent > self._capacity + 1:
+            raise ValueError(f"slots must be <= the capacity of {self._capacity}, got {window.extent - 1}")
+        if window.first + window.rows > self._rows:
+            raise ValueError(f"rows must be < the {self._rows} opened, got row {window.first + window.rows - 1}")
         self._extent = max(self._extent, window.extent)
         return self._memory.forward(window) if self.runner is None else self.runner.forward(window)
 
@@ -255,50 +247,3 @@ class CachedRows:
     @torch.inference_mode()
     def copy(self, source: int, target: int, tokens: int) -> None:
         self._memory.move(source, target, tokens + 1)
-
-
-class RecomputedRows:
-    """Rows of which only the tokens are kept: each pass runs the modules on everything up to the furthest slot."""
-
-    warming = False
-
-    def __init__(self, transformer: Transformer, rows: int, capacity: int):
-        self._transformer = transformer
-        self._capacity = capacity
-        self._ids_RS = torch.zeros(rows, capacity + 1, dtype=torch.long, device=transformer.device)
-
-    @torch.inference_mode()
-    def forward(self, window: Window) -> torch.Tensor:
-        """Logits [R, keep, V] of the last columns.
-
-        Slot 0 is forwarded with the rest, and sees itself only.
-        """
-        _check_window(window, len(self._ids_RS), self._capacity)
-        ids_RS = self._ids_RS[window.first : window.first + window.rows]
-        ids_RS.scatter_(1, window.slots_RQ, window.ids_RQ)
-        numbers_S = torch.arange(window.extent, device=ids_RS.device)
-        positions_RS = (numbers_S - 1).clamp_min(0).repeat(window.rows, 1)
-        positions_RS.scatter_(1, window.slots_RQ, window.positions)
-        causal_SS = (numbers_S <= numbers_S[:, None]) & ((numbers_S > 0) | (numbers_S[:, None] == 0))
-        slots_RQS = window.slots_RQ[..., None].expand(-1, -1, window.extent)
-        visible_RSS = causal_SS.repeat(window.rows, 1, 1).scatter_(1, slots_RQS, window.visible(numbers_S))
-        ids_RS = ids_RS[:, : window.extent]
-        hidden_RSE = self._transformer.hidden(ids_RS, positions_RS, visible_RSS[:, None])
-        wanted_RW1 = window.slots_RQ[:, window.columns - window.keep :, None]
-        kept_RWE = hidden_RSE.gather(1, wanted_RW1.expand(-1, -1, hidden_RSE.shape[2]))
-        return self._transformer.logits(kept_RWE)
-
-    @torch.inference_mode()
-    def move(self, source: int, target: int) -> None:
-        self._ids_RS[target] = self._ids_RS[source]
-
-    @torch.inference_mode()
-    def copy(self, source: int, target: int, tokens: int) -> None:
-        self._ids_RS[target, : tokens + 1] = self._ids_RS[source, : tokens + 1]
-
-
-def _check_window(window: Window, rows: int, capacity: int) -> None:
-    if window.extent > capacity + 1:
-        raise ValueError(f"slots must be <= the capacity of {capacity}, got {window.extent - 1}")
-    if window.first + window.rows > rows:
-        raise ValueError(f"rows must be < the {rows} opened, got row {window.first + window.rows - 1}")

@@ -43,31 +43,14 @@ class Transformer:
         """Float32 logits [R, keep, V] of the last columns, -inf for the mask token."""
         if access.mask is None:
             raise ValueError("a Transformer needs a mask, also one that hides nothing")
-        cache = Cache(layers=[_Layer(access, number) for number in range(self.layers)])
-        hidden_RQE = self.hidden(window.ids_RQ, window.positions, access.mask, cache)
-        return self.logits(hidden_RQE[:, window.columns - window.keep :])
-
-    def hidden(
-        self,
-        ids_RQ: torch.Tensor,
-        positions_RQ: torch.Tensor,
-        mask_R1QK: torch.Tensor,
-        cache: Cache | None = None,
-    ) -> torch.Tensor:
-        """Last hidden states [R, Q, E]; `mask` is bool, True where a query sees a key, or added to the scores."""
         output = self._backbone(
-            input_ids=ids_RQ,
-            position_ids=positions_RQ,
-            attention_mask=mask_R1QK,
-            past_key_values=cache,
-            use_cache=cache is not None,
+            input_ids=window.ids_RQ,
+            position_ids=window.positions,
+            attention_mask=access.mask,
+            past_key_values=Cache(layers=[_Layer(access, number) for number in range(self.layers)]),
+            use_cache=True,
         )
-        hidden: torch.Tensor = output.last_hidden_state
-        return hidden
-
-    def logits(self, hidden_RQE: torch.Tensor) -> torch.Tensor:
-        """Float32 logits [R, Q, V], -inf for the mask token."""
-        logits: torch.Tensor = self._head(hidden_RQE).float()
+        logits: torch.Tensor = self._head(output.last_hidden_state[:, window.columns - window.keep :]).float()
         if self._mask_token_id is not None:
             logits[..., self._mask_token_id] = -torch.inf
         return logits

@@ -64,18 +64,6 @@ class Window:
             return self.sees_RQQ.expand(self.rows, -1, -1)
         return self.slots_RQ[:, None] <= self.slots_RQ[..., None]
 
-    def visible(self, numbers_K: torch.Tensor) -> torch.Tensor:
-        """Which of the slots `numbers_K`, 0 to K - 1, each column sees: bool [R, Q, K]."""
-        slots_RQ1, padding_RQ1 = self.slots_RQ[..., None], self.slots_RQ[..., None] == 0
-        if self.sees_RQQ is None:
-            return (numbers_K <= slots_RQ1) & ((numbers_K > 0) | padding_RQ1)
-        first_R1 = self.slots_RQ.masked_fill(self.slots_RQ == 0, len(numbers_K)).amin(1, keepdim=True)
-        visible_RQK = ((numbers_K > 0) & (numbers_K < first_R1))[:, None] & ~padding_RQ1
-        slots_RQQ = self.slots_RQ[:, None].expand(-1, self.columns, -1)
-        # Padding columns share slot 0: what the mask says of them is overwritten below, so that they see slot 0 alone.
-        visible_RQK = visible_RQK.scatter(2, slots_RQQ, self.sees_RQQ.expand(self.rows, -1, -1))
-        return (visible_RQK & ((numbers_K > 0) & ~padding_RQ1)) | ((numbers_K == 0) & padding_RQ1)
-
 
 def merge(parts: Sequence[tuple[Sequence[int], Window]]) -> Window:
     """One window of several, whose rows go to the places given with each; narrower ones are padded on the left.

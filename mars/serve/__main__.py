@@ -8,15 +8,11 @@ import socket
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from mars.config import DEFAULT_THRESHOLD, MAX_BLOCK_SIZE
 from mars.garbage import gc_frozen
 from mars.options import SOURCES, add_base_options, add_device_options, add_invariant_option, parse_threshold, whole
 from mars.serve import PLACES, QUEUE, Limits
-
-if TYPE_CHECKING:
-    from mars.serve.guard import Keys
 
 BAD_INPUT, CANNOT_SERVE = 2, 1
 
@@ -71,7 +67,7 @@ def _serve(options: argparse.Namespace) -> int:
     return 0
 
 
-def _keys(options: argparse.Namespace) -> Keys | None:
+def _keys(options: argparse.Namespace) -> frozenset[bytes] | None:
     from mars.serve.guard import read_keys
 
     return None if options.api_keys is None else read_keys(options.api_keys)

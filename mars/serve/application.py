@@ -23,7 +23,7 @@ from mars.decoding.policy import Policy
 from mars.garbage import gc_frozen
 from mars.serve import Limits
 from mars.serve.async_service import AsyncService, Served
-from mars.serve.guard import Callers, Keys
+from mars.serve.guard import Callers
 from mars.serve.metrics import Metrics
 from mars.serve.routes import build
 
@@ -32,11 +32,10 @@ STEADY_SECONDS = 600.0
 """Seconds that a replica that is to go has to finish its answers, unless --grace says otherwise."""
 
 
-def application(options: argparse.Namespace, keys: Keys | None = None) -> tuple[FastAPI, Limits]:
+def application(options: argparse.Namespace, keys: frozenset[bytes] | None = None) -> tuple[FastAPI, Limits]:
     """The application of a command line, its checkpoint loaded; with `keys`, it asks for one of them.
 
-    Raises:
-        ValueError: one sentence about the option or the file at fault.
+    ValueError, one sentence about the option or the file at fault.
     """
     check(options)
     if options.threads:
@@ -98,7 +97,7 @@ def _policy(options: argparse.Namespace, checkpoint: Checkpoint) -> tuple[Policy
 class Replica:
     """The class of the deployment: a process that loads the checkpoint and answers."""
 
-    def __init__(self, options: argparse.Namespace, keys: Keys | None) -> None:
+    def __init__(self, options: argparse.Namespace, keys: frozenset[bytes] | None) -> None:
         with gc_frozen():
             self._app, _ = application(options, keys)
 
@@ -112,13 +111,11 @@ class Replica:
             raise RuntimeError("this replica makes no more passes")
 
 
-def deploy(options: argparse.Namespace, keys: Keys | None) -> str:
+def deploy(options: argparse.Namespace, keys: frozenset[bytes] | None) -> str:
     """Serve on the cluster at `options.ray`, and replace an earlier deployment; returns the address of the proxy.
 
-    A replica of the earlier one is replaced as soon as a new one can answer.
-
-    Raises:
-        ValueError: one sentence: Ray is not installed, there is no such cluster, or the replicas could not start.
+    A replica of the earlier one is replaced as soon as a new one can answer. ValueError where Ray is not installed,
+    there is no such cluster, or the replicas could not start.
     """
     check(options)
     if options.min_replicas > options.replicas:
@@ -134,7 +131,7 @@ def deploy(options: argparse.Namespace, keys: Keys | None) -> str:
     return f"http://{options.host}:{options.port}"
 
 
-def _deployment(options: argparse.Namespace, keys: Keys | None) -> Any:
+def _deployment(options: argparse.Namespace, keys: frozenset[bytes] | None) -> Any:
     from ray import serve
 
     deployment = serve.deployment(

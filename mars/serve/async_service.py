@@ -224,8 +224,7 @@ class Served:
     def info(self, wanted: str | None, *, free: bool = False) -> DecoderInfo:
         """The decoder of a request; `free` says that it leaves it to the policy.
 
-        Raises:
-            ValueError: it is none of `decoders`.
+        ValueError where it is none of `decoders`.
         """
         trained = decoders.EXACT if self.checkpoint.supports_masks else decoders.BASELINE
         usual = (self.loose if free else None) or self.decoder or trained

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import hmac
 import logging
 import re
 from collections import deque
@@ -65,74 +64,62 @@ class ApiError(HTTPException):
         return JSONResponse(self.body, status_code=self.status_code, headers=dict(self.headers or {}))
 
 
-class Keys:
-    """API keys, kept as digests. The time of a comparison reveals nothing about them."""
-
-    def __init__(self, keys: Iterable[str]) -> None:
-        self._digests = [_digest(key) for key in keys]
-
-    def __len__(self) -> int:
-        return len(self._digests)
-
-    def know(self, authorization: str | None) -> bool:
-        """Whether the header is `Bearer` and one of the keys."""
-        scheme, _, key = (authorization or "").partition(" ")
-        given = _digest(key.strip())
-        matches = [hmac.compare_digest(given, known) for known in self._digests]
-        return scheme.lower() == "bearer" and any(matches)
-
-
-def _digest(key: str) -> bytes:
+def digest(key: str) -> bytes:
+    """What is kept of an API key: the time of a comparison of digests reveals nothing about it."""
     return hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
 
 
-def read_keys(file: Path) -> Keys:
+def read_keys(file: Path) -> frozenset[bytes]:
     """One key a line; blank lines and lines that begin with # are skipped. No message repeats a key.
 
-    Raises:
-        ValueError: one sentence: the file cannot be read, holds no key, or one too short.
+    ValueError where the file cannot be read, holds no key, or one too short.
     """
     keys = [line.strip() for _, line in read_lines(file) if not line.lstrip().startswith("#")]
     if not keys:
         raise ValueError(f"the file of keys {file} holds none: write one a line")
     if any(len(key) < _SHORTEST_KEY for key in keys):
         raise ValueError(f"a key in {file} has fewer than {_SHORTEST_KEY} characters: make it longer")
-    return Keys(keys)
+    return frozenset(map(digest, keys))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Callers:
-    """Who may ask: `keys`, if they are asked for; `hosts` are the names by which a browser may call the server.
+    """Who may ask: `keys`, if they are asked for, as digests; `hosts`, by which a browser may call the server.
 
     None stands for any name. IP addresses and localhost may always be called. `origins` are those of pages of other
     sites that may ask, "*" for all of them.
     """
 
-    keys: Keys | None = None
+    keys: Collection[bytes] | None = None
     hosts: Collection[str] | None = None
     origins: Collection[str] = ()
 
-    def check(self, path: str, headers: Headers) -> None:
-        """Raise ApiError for a request that may not be made.
+    def refusal(self, path: str, headers: Headers) -> ApiError | None:
+        """The error of a request that may not be made.
 
         Without keys the name counts: another site could point a name of its own here, and its page read the answers.
         """
         name = host_name(headers.get("host", ""))
         if self.keys is None and self.hosts is not None and not is_safe(name) and not is_among(name, self.hosts):
-            raise ApiError(421, f"this server does not answer to {name[:64]!r}: start it with --allowed-host")
+            return ApiError(421, f"this server does not answer to {name[:64]!r}: start it with --allowed-host")
         origin = headers.get("origin")
         elsewhere = origin is not None and origin.partition("://")[2] != headers.get("host")
         if elsewhere and not {origin, "*"}.intersection(self.origins):
-            raise ApiError(403, f"a page at {str(origin)[:64]!r} may not ask this server: start it with --allow-origin")
-        if self.keys is not None and path.startswith(GUARDED) and not self.keys.know(headers.get("authorization")):
-            raise ApiError(
+            return ApiError(
+                403, f"a page at {str(origin)[:64]!r} may not ask this server: start it with --allow-origin"
+            )
+        scheme, _, key = headers.get("authorization", "").partition(" ")
+        known = self.keys is None or (scheme.lower() == "bearer" and digest(key.strip()) in self.keys)
+        if not known and path.startswith(GUARDED):
+            return ApiError(
                 401,
                 "the API key is missing or wrong: send a header Authorization: Bearer KEY",
                 code="invalid_api_key",
                 headers={"www-authenticate": "Bearer"},
             )
         if "content-length" in headers and "transfer-encoding" in headers:
-            raise ApiError(400, "a body has one end: send content-length or transfer-encoding", headers=_CLOSING)
+            return ApiError(400, "a body has one end: send content-length or transfer-encoding", headers=_CLOSING)
+        return None
 
 
 _CLOSING = {"connection": "close"}  # where the next request begins is not sure
@@ -183,7 +170,8 @@ class Guard:
 
         counts = route not in UNCOUNTED
         try:
-            body = await self._admitted(scope, receive)
+            headers = Headers(scope=scope)
+            body = await self._bodies.read(headers, receive, self._callers.refusal(route, headers))
             if body is None:
                 self._answered(route, LEFT)
                 return
@@ -206,16 +194,6 @@ class Guard:
             if begun:
                 raise
             await ApiError(500, FAILED).response(scope, receive, counted)
-
-    async def _admitted(self, scope: Scope, receive: Receive) -> bytes | None:
-        """The body of a request that may be made; None if its client has left. ApiError if it may not be made."""
-        headers = Headers(scope=scope)
-        refused: ApiError | None = None
-        try:
-            self._callers.check(scope["path"], headers)
-        except ApiError as error:
-            refused = error
-        return await self._bodies.read(headers, receive, refused)
 
 
 class Bodies:

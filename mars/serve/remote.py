@@ -81,7 +81,7 @@ class RemoteEngine:
     calibration: torch.Tensor | None = None
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
 
-    def open(self, rows: int, capacity: int, *, use_cache: bool = True) -> NoReturn:
+    def open(self, rows: int, capacity: int) -> NoReturn:
         """Raises ValueError."""
         raise ValueError(f"this model is at {self.address}: no pass of it can be made here")
 
@@ -111,8 +111,7 @@ def is_address(source: str) -> bool:
 def connect(source: str) -> RemoteCheckpoint:
     """The first model that is served at an address such as http://host:8000, with or without /v1.
 
-    Raises:
-        CheckpointError: one sentence: no server answers there, or one of another kind.
+    CheckpointError where no server answers there, or one of another kind.
     """
     address = source.rstrip("/").removesuffix("/v1")
     try:
@@ -198,11 +197,7 @@ def _records(
 
 
 def _read(line: str, checkpoint: RemoteCheckpoint) -> list[ForwardPass]:
-    """The records of an event.
-
-    Raises:
-        ValueError: it says that the server failed, or is none that this one sends.
-    """
+    """The records of an event; ValueError where it says that the server failed, or is none that this one sends."""
     try:
         event = json.loads(line)
         failed = str(event["error"]["message"]) if "error" in event else ""

@@ -294,10 +294,8 @@ class Endpoint:
 def _settings(params: Request, served: Served, length: int, *, adapts: bool) -> DecodingSettings:
     """The request's settings, and the server's where it names none.
 
-    Where the layout `adapts` to the load it changes no text, or only one that the request leaves open.
-
-    Raises:
-        ValueError: a value is out of range.
+    Where the layout `adapts` to the load it changes no text, or only one that the request leaves open. ValueError where
+    a value is out of range.
     """
     threshold = params.threshold if "threshold" in params.model_fields_set else served.threshold
     temperature = params.temperature or 0.0

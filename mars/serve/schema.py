@@ -196,11 +196,7 @@ class CompletionRequest(Request):
 
     @property
     def single(self) -> str | list[int]:
-        """The one prompt.
-
-        Raises:
-            ValueError: there are several, or none.
-        """
+        """The one prompt; ValueError where there are several, or none."""
         prompt: Any = self.prompt
         if isinstance(prompt, list) and (not prompt or not isinstance(prompt[0], int)):
             if len(prompt) != 1:

@@ -7,11 +7,13 @@ import shlex
 import sys
 from collections.abc import Collection, Sequence
 from dataclasses import MISSING, fields
+from functools import partial
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from safetensors import SafetensorError
 
+from mars.decoders import load
 from mars.options import SOURCES
 from mars.training.settings import AdapterSettings, DistillSettings, PairSettings, TrainingSettings
 
@@ -130,21 +132,14 @@ def _run(options: argparse.Namespace, command: str) -> None:
         from mars.training.distill import distill
 
         distill(load_checkpoint(checkpoint), wanted)
-    elif stage == "pair":
-        pair = PairSettings(**values)
-        from mars.training.pair import train_pair
-
-        train_pair(pair, command)
-    elif stage == "adapter":
-        adapter = AdapterSettings(**values)
-        from mars.training.adapter_run import train_adapter
-
-        train_adapter(adapter, command)
-    else:
-        plain = TrainingSettings(**values, stage=stage)
-        from mars.training.run import train
-
-        train(plain, command)
+        return
+    kinds: dict[str, tuple[Any, str]] = {
+        "pair": (PairSettings, "mars.training.pair:train_pair"),
+        "adapter": (AdapterSettings, "mars.training.adapter_run:train_adapter"),
+    }
+    kind, function = kinds.get(stage, (partial(TrainingSettings, stage=stage), "mars.training.run:train"))
+    settings = kind(**values)
+    load(function)(settings, command)
 
 
 if __name__ == "__main__":

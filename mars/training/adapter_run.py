@@ -124,10 +124,8 @@ def examples_seen(steps: int, batch: int, conversations: int) -> int:
 def load_base(source: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase, dict[str, Any], Adapter | None]:
     """The base in bfloat16 with its tokenizer, how the record names it, and the adapter that was merged into it.
 
-    An adapter as source, of plain SFT, gives the model that the two make.
-
-    Raises:
-        ValueError: the adapter has masks of its own.
+    An adapter as source, of plain SFT, gives the model that the two make. ValueError where the adapter has masks of its
+    own.
     """
     home, name, before = locate(source)[0], source, None
     if is_adapter(home):

@@ -106,10 +106,8 @@ def read_chats(path: str | Path) -> Iterator[Chat]:
     """Conversations of a JSONL file: `{"messages": [{"role": …, "content": …}, …]}` a line, of turns that alternate.
 
     A system turn may come first; the user opens and the assistant ends. A content is text, or parts of which each is
-    text. `"ended": false` says that the last answer was cut off, so that no end of turn is taught behind it.
-
-    Raises:
-        ValueError: names the file, the line, the field and what is allowed.
+    text. `"ended": false` says that the last answer was cut off, so that no end of turn is taught behind it. ValueError
+    names the file, the line, the field and what is allowed.
     """
     for where, line in read_objects(path):
         turns = line.get("messages")
@@ -176,8 +174,7 @@ def encode_conversation(
 def encode_example(tokenizer: PreTrainedTokenizerBase, chat: Chat, max_length: int) -> Conversation:
     """Tokenize one conversation, of which only the last answer is taught.
 
-    Raises:
-        ValueError: the sequence is longer than `max_length` tokens.
+    ValueError where the sequence is longer than `max_length` tokens.
     """
     whole = encode_conversation(tokenizer, chat.messages, ended=chat.ended)
     if len(whole.ids) > max_length:
@@ -198,8 +195,7 @@ def read_conversations(
     Returns the conversations, and how many answers were cut (`answers_cut`), left out for lying behind the limit
     (`answers_left_out`) or for being short (`answers_short`), and conversations left without any (`left_out`).
 
-    Raises:
-        ValueError: names the file, line and field at fault, or says that nothing is left.
+    ValueError names the file, line and field at fault, or says that nothing is left.
     """
     kept: list[Conversation] = []
     lost = dict.fromkeys(("answers_cut", "answers_left_out", "answers_short", "left_out"), 0)

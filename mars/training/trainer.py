@@ -163,8 +163,7 @@ def training_arguments(settings: TrainingSettings | AdapterSettings, **others: A
 def last_saved_step(work: Path, settings: TrainingSettings | AdapterSettings) -> str:
     """The newest folder that the Trainer finished writing: its state file comes last, so a kill cannot fake it.
 
-    Raises:
-        ValueError: there is none, or its steps were of another size.
+    ValueError where there is none, or its steps were of another size.
     """
     saved = {int(state.parent.name.rpartition("-")[2]): state for state in work.glob("checkpoint-*/trainer_state.json")}
     for step in sorted(saved, reverse=True):

@@ -7,9 +7,8 @@ from functools import cached_property
 import torch
 
 from mars.engine.attention import attention
-from mars.engine.backend import Backend
+from mars.engine.backend import Backend, TorchBackend, TorchSteps
 from mars.engine.linear import Linear, Projection
-from mars.engine.torch_backend import TorchBackend, TorchSteps
 from mars.engine.window import Columns
 from mars_kernels.cuda.kernels import Kernels, usable
 

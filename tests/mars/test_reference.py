@@ -208,7 +208,6 @@ class Spoken:
     limit=st.sampled_from((30, 14, 5, 1)),
     threshold=st.sampled_from((0.0, 0.04, 0.15, 0.4, 0.6, 0.85)),
     temperature=st.sampled_from((0.0, 0.0, 0.7)),
-    use_cache=st.booleans(),
     static=st.booleans(),
 )
 def test_random_answers_equal_the_reference(
@@ -219,10 +218,9 @@ def test_random_answers_equal_the_reference(
     limit: int,
     threshold: float,
     temperature: float,
-    use_cache: bool,
     static: bool,
 ) -> None:
-    drawn = {"block_size": block_size, "max_new_tokens": limit, "temperature": temperature, "use_cache": use_cache}
+    drawn = {"block_size": block_size, "max_new_tokens": limit, "temperature": temperature}
     options = DecodingSettings(**{**drawn, **CASES[case]})
     if options.threshold is not None:
         options = replace(options, threshold=threshold)

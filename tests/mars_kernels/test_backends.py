@@ -9,9 +9,9 @@ import torch
 from transformers import PreTrainedModel, Qwen2Config, Qwen2ForCausalLM
 
 from mars.engine import backends
+from mars.engine.backend import TorchBackend
 from mars.engine.memory import Memory, Model
 from mars.engine.network import Network
-from mars.engine.torch_backend import TorchBackend
 from mars.engine.transformer import Transformer
 from mars.engine.window import Window, merge, verification_tree
 from mars_kernels.cuda.graphs import Runner

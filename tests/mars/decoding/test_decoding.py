@@ -74,9 +74,8 @@ def parts(records: list[ForwardPass], row: int = 0) -> list[RowPass]:
 
 
 @each_decoder
-@pytest.mark.parametrize("use_cache", [True, False])
-def test_accepted_prefixes_concatenate_to_the_output(decoder: str, use_cache: bool) -> None:
-    records = run(decoder, ScriptedModel([REPLY, REPLY[3:]]), [[3, 4], [5]], use_cache=use_cache)
+def test_accepted_prefixes_concatenate_to_the_output(decoder: str) -> None:
+    records = run(decoder, ScriptedModel([REPLY, REPLY[3:]]), [[3, 4], [5]])
     assert [output_ids(records, row) for row in (0, 1)] == [REPLY, REPLY[3:]]
     for row in (0, 1):
         lengths = [part.accepted for part in parts(records, row)]
@@ -110,14 +109,13 @@ def test_an_active_row_gains_in_every_pass(decoder: str, threshold: float | None
 
 
 @each_decoder
-@pytest.mark.parametrize("use_cache", [True, False])
-def test_one_record_per_model_call(decoder: str, use_cache: bool) -> None:
+def test_one_record_per_model_call(decoder: str) -> None:
     model = ScriptedModel([REPLY, REPLY[3:]], seconds_per_pass=0.25)
-    records = run(decoder, model, [[3, 4], [3]], use_cache=use_cache)
+    records = run(decoder, model, [[3, 4], [3]])
     assert len(records) == len(model.calls)
     assert [record.index for record in records] == list(range(len(records)))
     assert {record.seconds for record in records} == {0.25}
-    assert (records[0].phase == "prefill") == use_cache
+    assert records[0].phase == "prefill"
     assert {record.phase for record in records} <= set(TABLE[decoder].phases)
     assert all(0 < record.query_tokens for record in records)
 

@@ -39,7 +39,7 @@ class Prompted(ScriptedModel):
     def __init__(self, **options: Any) -> None:
         super().__init__(script, seconds_per_pass=0.0, **options)
 
-    def open(self, rows: int, capacity: int, *, use_cache: bool = True) -> ScriptedRows:
+    def open(self, rows: int, capacity: int) -> ScriptedRows:
         return PromptedRows(self, rows, capacity)
 
 
@@ -271,7 +271,7 @@ def test_an_error_before_the_pass_reaches_everyone() -> None:
     class Full(Prompted):
         full = True
 
-        def open(self, rows: int, capacity: int, *, use_cache: bool = True) -> ScriptedRows:
+        def open(self, rows: int, capacity: int) -> ScriptedRows:
             if self.full:
                 raise RuntimeError("the cache does not fit")
             return super().open(rows, capacity)
@@ -304,7 +304,6 @@ def test_an_interrupted_pass_fails_the_others(failing: ScriptedModel, caplog: py
         ("sliding_window", [], {}, "is empty: it needs at least one token"),
         ("sliding_window", [3] * 50, {}, "the prompt has 50 tokens, at most 44 fit with max_new_tokens=20"),
         ("sliding_window", [3] * 30, {}, "30 tokens, max_new_tokens is 20 .* that is 54 slots, but .* has 40"),
-        ("sliding_window", [3], {"use_cache": False}, "use_cache=False cannot share passes"),
         ("self_speculative", [3], {"block_size": 1}, "needs block_size >= 2"),
         *(
             (info.name, [3], {}, f"{info.name} cannot share passes with others: {info.alone}")

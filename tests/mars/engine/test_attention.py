@@ -7,6 +7,7 @@ from torch.nn import functional
 from mars.engine import attention as under_test
 from mars.engine.attention import attend, attention_mask, share_mask
 from mars.engine.window import Window, verification_tree
+from tests.scripted import visible
 
 SIZE, SLOTS, HEADS = 8, 40, 4
 
@@ -85,11 +86,11 @@ def test_either_kernel_computes_attention(
     found = attend(*given, share_mask(mask, HEADS // shared))
     assert used == ["multiplied" if most else "scaled_dot_product_attention"]
     assert found.isfinite().all(), "padding columns, too"
-    visible = window.visible(torch.arange(window.extent))[..., 1:]
-    seeing = visible.any(-1).flatten()
-    expected = written_out(*given, torch.zeros(visible.shape).masked_fill(~visible, -torch.inf))
+    seen = visible(window, torch.arange(window.extent))[..., 1:]
+    seeing = seen.any(-1).flatten()
+    expected = written_out(*given, torch.zeros(seen.shape).masked_fill(~seen, -torch.inf))
     torch.testing.assert_close(found[seeing].double(), expected[seeing], atol=1e-5, rtol=1e-5)
-    expected = written_out(*given, torch.zeros(visible.shape))
+    expected = written_out(*given, torch.zeros(seen.shape))
     torch.testing.assert_close(attend(*given, None).double(), expected, atol=1e-5, rtol=1e-5)
 
 

@@ -1,6 +1,4 @@
-"""Rows with their own cursors against the plain model, in double precision: on the lean network, on the modules with a
-cache, and recomputed.
-"""
+"""Rows with their own cursors against the plain model, in double precision: on the lean network and on the modules."""
 
 import copy
 import random
@@ -10,7 +8,7 @@ import pytest
 import torch
 from transformers import PreTrainedModel
 
-from mars.engine.engine import CachedRows, RecomputedRows, Rows
+from mars.engine.engine import CachedRows, Rows
 from mars.engine.memory import Memory, Model
 from mars.engine.network import Network
 from mars.engine.transformer import Transformer
@@ -24,13 +22,11 @@ def model(tiny_model: PreTrainedModel) -> PreTrainedModel:
     return copy.deepcopy(tiny_model).double()
 
 
-@pytest.fixture(params=["network", "modules", "recomputed"])
+@pytest.fixture(params=["network", "modules"])
 def opened(model: PreTrainedModel, request: pytest.FixtureRequest) -> Open:
     """Opens rows of each kind: `opened(rows, capacity, mask_token_id=None)`."""
 
     def open_rows(rows: int, capacity: int, mask_token_id: int | None = None) -> Rows:
-        if request.param == "recomputed":
-            return RecomputedRows(Transformer(model, mask_token_id), rows, capacity)
         reader: Model = (Network if request.param == "network" else Transformer)(model, mask_token_id)
         return CachedRows(Memory(reader, rows, capacity + 1), rows, capacity)
 

@@ -33,20 +33,6 @@ def test_the_model_is_put_in_evaluation_mode(tiny_model: PreTrainedModel) -> Non
     assert engine.device == torch.device("cpu")
 
 
-@pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-def test_cached_equals_uncached_on_a_gpu(tiny_folder: Path) -> None:
-    engine = load_checkpoint(tiny_folder, dtype="float32", device="cuda").engine
-    asked = [[9, 10, 11, 12, 13], [14], [15] * 40]
-    texts = []
-    for use_cache in (True, False):
-        settings = DecodingSettings(threshold=0.3, max_new_tokens=48, use_cache=use_cache)
-        records = list(DECODERS["sliding_window"](engine, asked, settings))
-        texts.append([output_ids(records, row) for row in range(len(asked))])
-        assert all(record.seconds > 0 for record in records)
-    assert texts[0] == texts[1]
-
-
 def test_graphs_are_for_the_gpu_unless_asked_for(tiny_model: PreTrainedModel) -> None:
     assert not ModelEngine(tiny_model, stop_token_ids=frozenset()).static_shapes
     assert ModelEngine(tiny_model, stop_token_ids=frozenset(), graphs=True).static_shapes

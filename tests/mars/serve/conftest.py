@@ -20,7 +20,7 @@ from mars.checkpoint.sources import unavailable
 from mars.serve import Limits
 from mars.serve.__main__ import bind
 from mars.serve.async_service import AsyncService, Served
-from mars.serve.guard import Callers, Keys, protocol
+from mars.serve.guard import Callers, digest, protocol
 from mars.serve.metrics import Metrics
 from mars.serve.routes import build
 
@@ -115,7 +115,7 @@ def serve(checkpoint: Checkpoint) -> Iterator[Callable[..., Running]]:
         service._service.advance = steps.each(service._service.advance)  # type: ignore[method-assign]
         served = Served(name=checkpoint.name, checkpoint=checkpoint, service=service, loose=loose)
         metrics.watch(served.name, lambda: service.running, lambda: service.waiting)
-        asking = Callers(keys=Keys(keys) if keys else None, **(callers or {}))
+        asking = Callers(keys={*map(digest, keys)} if keys else None, **(callers or {}))
         app = build(served, limits, asking, metrics)
         config = uvicorn.Config(app, http=protocol(limits), ws="none", log_level="error", access_log=False)
         server, listening = uvicorn.Server(config), bind("127.0.0.1", 0)

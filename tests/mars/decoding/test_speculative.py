@@ -128,15 +128,13 @@ def test_masks_that_the_target_wrote_are_tokens() -> None:
     def answer(tokens: tuple[int, ...], masks: int) -> tuple[int, float]:
         return (MASK, 0.9) if len(tokens) == 4 else (5, 0.9)
 
-    for use_cache in (True, False):
-        options = replace(USUAL, use_cache=use_cache)
-        target, draft = model_of(answer, masks=False), model_of(answer, masks=True)
-        assert draft.mask_token_id == MASK
-        pair = Pair(target, draft)
-        expected = run(Pair(model_of(answer, masks=False), model_of(answer, masks=False)), PROMPTS, options)
-        written = [output_ids(run(pair, PROMPTS, options), row) for row in range(len(PROMPTS))]
-        assert written == [output_ids(expected, row) for row in range(len(PROMPTS))]
-        assert any(MASK in text[:-1] for text in written)
+    target, draft = model_of(answer, masks=False), model_of(answer, masks=True)
+    assert draft.mask_token_id == MASK
+    pair = Pair(target, draft)
+    expected = run(Pair(model_of(answer, masks=False), model_of(answer, masks=False)), PROMPTS)
+    written = [output_ids(run(pair, PROMPTS), row) for row in range(len(PROMPTS))]
+    assert written == [output_ids(expected, row) for row in range(len(PROMPTS))]
+    assert any(MASK in text[:-1] for text in written)
 
 
 def test_a_draft_never_proposes_the_targets_mask() -> None:
@@ -176,7 +174,6 @@ options_of_tests = st.builds(
     temperature=st.sampled_from((0.0, 0.7, 1.5)),
     top_p=st.sampled_from((0.9, 1.0)),
     seed=st.integers(0, 99),
-    use_cache=st.booleans(),
 )
 
 
