@@ -1,4 +1,4 @@
-"""Write checkpoints for ONNX Runtime, as a browser runs them: `python -m mars.export --help`.
+"""Write checkpoints for ONNX Runtime, as a browser runs them.
 
 The graph is one causal pass (`Step`): it reads columns behind a cache and gives back their entries; to rewind is to
 keep fewer of them. Merged adapters of one base make one graph, so that the base is loaded once: an input chooses whose
