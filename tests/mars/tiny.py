@@ -1,6 +1,9 @@
-"""The sizes of models with random weights, as small as tests want them."""
+"""Models with random weights, as small as tests want them."""
 
 from typing import Any
+
+import torch
+from transformers import PreTrainedModel
 
 
 def sizes(**changes: Any) -> dict[str, Any]:
@@ -16,3 +19,14 @@ def sizes(**changes: Any) -> dict[str, Any]:
         "initializer_range": 0.15,
         **changes,
     }
+
+
+def build(kind: type[PreTrainedModel], config: Any) -> PreTrainedModel:
+    """The same model each time."""
+    torch.manual_seed(0)
+    model = kind(config).eval()
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "norm" in name or name.endswith("bias"):  # they start as ones and zeros, which would hide them
+                parameter.add_(torch.randn_like(parameter), alpha=0.3)
+    return model

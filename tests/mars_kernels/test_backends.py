@@ -15,7 +15,7 @@ from mars.engine.network import Network
 from mars.engine.transformer import Transformer
 from mars.engine.window import Window, merge, verification_tree
 from mars_kernels.cuda.graphs import Runner
-from tests.mars.tiny import sizes
+from tests.mars.tiny import build, sizes
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -37,13 +37,7 @@ BACKENDS = pytest.mark.parametrize(
 
 
 def model_of(dtype: torch.dtype) -> PreTrainedModel:
-    torch.manual_seed(0)
-    model = Qwen2ForCausalLM(CONFIG).eval()
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            if "norm" in name or name.endswith("bias"):  # they start as ones and zeros, which would hide them
-                parameter.add_(torch.randn_like(parameter), alpha=0.3)
-    return model.to(dtype)
+    return build(Qwen2ForCausalLM, CONFIG).to(dtype)
 
 
 def windows() -> dict[str, Window]:

@@ -22,7 +22,7 @@ from mars.engine.linear import Linear
 from mars.engine.memory import Memory
 from mars.engine.network import Network, supports
 from mars.engine.window import Window
-from tests.mars.tiny import sizes
+from tests.mars.tiny import build, sizes
 
 LLAMA3 = {
     "rope_type": "llama3",
@@ -42,16 +42,6 @@ def qwen2(**changes: Any) -> PreTrainedModel:
 
 def llama(**changes: Any) -> PreTrainedModel:
     return build(LlamaForCausalLM, LlamaConfig(**sizes(**changes)))
-
-
-def build(kind: type[PreTrainedModel], config: Any) -> PreTrainedModel:
-    torch.manual_seed(0)
-    model = kind(config).eval()
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            if "norm" in name or name.endswith("bias"):  # they start as ones and zeros, which would hide them
-                parameter.add_(torch.randn_like(parameter), alpha=0.3)
-    return model
 
 
 MODELS = {
