@@ -7,7 +7,7 @@ that a new decoder is one file and one entry in `TABLE` (docs/extending.md). `ma
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Literal, get_args
 
@@ -232,15 +232,13 @@ def load(place: str) -> Any:
 
 
 def as_json() -> str:
-    """The table, phases that count and scores of which less is surer (app/browser/shared/decoders.js)."""
+    """What app/browser/shared/decoders.js reads of the table, of phases and of scores."""
     told: Mapping[str, Any] = {
-        "decoders": {name: _told(decoder) for name, decoder in TABLE.items()},
+        "decoders": {
+            name: {fact: getattr(decoder, fact) for fact in ("title", "family", "needs", "verifies")}
+            for name, decoder in TABLE.items()
+        },
         "counted": sorted(COUNTED),
         "surer_when_lower": [score for score in SCORES if meets_threshold(0.0, 1.0, score)],
     }
     return page_json(told)
-
-
-def _told(decoder: DecoderInfo) -> dict[str, Any]:
-    """Without what only Python needs."""
-    return {name: value for name, value in asdict(decoder).items() if name not in ("function", "alone")}

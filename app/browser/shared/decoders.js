@@ -11,7 +11,7 @@ function table() {
 // The facts of this decoder, its family among them: one token a pass, a threshold, or drafts that are verified. A file may
 // name one that is not in the table.
 export function decoderOf(name) {
-  return table().decoders[name] ?? { family: "masks", needs: "causal", settings: [] };
+  return table().decoders[name] ?? { family: "masks", needs: "causal" };
 }
 
 // Whether passes of this phase count in tokens per forward.
