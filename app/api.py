@@ -10,23 +10,19 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
-from functools import lru_cache
-from pathlib import Path
-from threading import Lock
 from typing import TYPE_CHECKING, Annotated, Any
 
 import gradio as gr
 from pydantic import Field
 
-from analysis.runs import read_runs
 from app.compare import stream
 from app.compare.lane import Lane
 from app.compare.runner import Runner
 from app.compare.starting import passes, prompt_ids, start
-from app.models.sentences import failure, without_paths
+from app.models.sentences import failure
 from app.scheduling import Limits, LiveRun
 from app.tabs.parts import refusing
-from app.tradeoffs.run_cache import RUNS
+from app.tradeoffs.run_cache import RunCache
 from mars import decoders
 from mars.config import DEFAULT_NEW_TOKENS, DEFAULT_THRESHOLD, DecodingSettings
 from mars.schema import checked, shown, text_of
@@ -36,10 +32,9 @@ if TYPE_CHECKING:
 
 Header = Annotated[str, Field(strict=True, max_length=100)]
 COLUMNS = Annotated[list[Header], Field(max_length=200)]
-_one_at_a_time = Lock()
 
 
-def register(runner: Runner, checkpoint: str, folder: Path = RUNS) -> None:
+def register(runner: Runner, checkpoint: str, run_cache: RunCache) -> None:
     """Add both endpoints to the current Blocks; `checkpoint` is the one that `generate` uses unless told."""
 
     def generate(
@@ -78,7 +73,7 @@ def register(runner: Runner, checkpoint: str, folder: Path = RUNS) -> None:
             columns: The columns to return; null is all of them.
         """
         with refusing():
-            return table(folder, columns)
+            return table(run_cache, columns)
 
     generate.__doc__ = _named(str(generate.__doc__))
     gr.api(generate, api_name="generate", concurrency_limit=None)
@@ -90,27 +85,17 @@ def _named(text: str) -> str:
     return text.replace("DECODERS", decoders.names()).replace("DRAFTED", decoders.names(decoders.drafted()))
 
 
-def table(folder: Path, columns: object = None) -> dict[str, Any]:
-    """The runs of a folder: `headers`, `data`, in `problems` what cannot be read; ValueError for an unknown column."""
-    with _one_at_a_time:  # reading takes seconds: who asks meanwhile gets the same table
-        found = _read(folder)
-    if columns is None:
-        return found
-    wanted = checked(COLUMNS, columns, "columns")
-    headers: list[str] = found["headers"]
-    if unknown := [name for name in wanted if name not in headers]:
-        raise ValueError(f"columns must be among {', '.join(headers)}, got {unknown[0]!r}")
-    places = [headers.index(name) for name in wanted]
-    return {**found, "headers": wanted, "data": [[row[place] for place in places] for row in found["data"]]}
-
-
-@lru_cache(maxsize=1)
-def _read(folder: Path) -> dict[str, Any]:
-    """The table as JSON."""
-    store = read_runs(folder)
-    rows = json.loads(store.table().to_json(orient="split", index=False, double_precision=15))
-    problems = [without_paths(problem) for problem in store.problems]
-    return {"headers": rows["columns"], "data": rows["data"], "problems": problems}
+def table(run_cache: RunCache, columns: object = None) -> dict[str, Any]:
+    """The runs: `headers`, `data`, in `problems` what cannot be read; ValueError for an unknown column."""
+    store = run_cache.store()
+    frame = store.remembered("runs", store.runs.table)
+    if columns is not None:
+        wanted = checked(COLUMNS, columns, "columns")
+        if unknown := [name for name in wanted if name not in frame.columns]:
+            raise ValueError(f"columns must be among {', '.join(frame.columns)}, got {unknown[0]!r}")
+        frame = frame[wanted]
+    rows = json.loads(frame.to_json(orient="split", index=False, double_precision=15))
+    return {"headers": rows["columns"], "data": rows["data"], "problems": list(store.problems)}
 
 
 PROGRESS_SECONDS = 1.0

@@ -9,6 +9,7 @@ from app.compare.runner import Runner
 from app.models.pairs import Pair
 from app.tabs import about, address, board, compare, learn, step, tradeoffs
 from app.tabs.parts import drawn
+from app.tradeoffs.run_cache import RunCache
 
 _MASTHEAD = """<header class="lens-masthead"><h1>MARS Lens</h1>
 <p>One prompt, several decoders, every forward pass visible</p>
@@ -32,6 +33,7 @@ def build(
     write_page: step.WritePage | None = None,
 ) -> gr.Blocks:
     """The page, with these pairs to choose between and a `note` about that; `write_page` makes a page of one run."""
+    run_cache = RunCache()
     with gr.Blocks(title="MARS Lens", analytics_enabled=False, fill_width=True) as page:
         masthead = drawn("masthead", _MASTHEAD, elem_id="masthead", codes="code.svg")
         kept = step.keeper()
@@ -43,7 +45,7 @@ def build(
             with gr.Tab("Step through", id="step", elem_id="tab-step"):
                 step.build()
             with gr.Tab("Trade-offs", id="tradeoffs", elem_id="tab-tradeoffs"):
-                tradeoffs.build(page, runner)
+                tradeoffs.build(page, runner, run_cache)
             with gr.Tab("Learn", id="learn", elem_id="tab-learn"):
                 learn.build()
             with gr.Tab("About", id="about", elem_id="tab-about"):
@@ -52,7 +54,7 @@ def build(
         # Those that an address may name:
         masthead.props["tabs"] = [tab.id for tab in tabs.children if isinstance(tab, gr.Tab)]
         address.connect(page, masthead, comparing)
-        api.register(runner, pairs[0].mars)
+        api.register(runner, pairs[0].mars, run_cache)
     # Runs wait in a line of their own (app/scheduling.py). Without a number Gradio would let one event wait on ZeroGPU.
     page.queue(default_concurrency_limit=None, api_open=False, max_size=MOST_EVENTS)
     return page

@@ -9,9 +9,9 @@ from app.tradeoffs.answers import RequestHandler
 from app.tradeoffs.run_cache import RunCache
 
 
-def build(page: gr.Blocks, runner: Runner) -> None:
-    """Lay out the tab inside `page`, for the runs of `assets/runs`; its first figure is drawn in advance."""
-    handler = RequestHandler(RunCache(), runner)
+def build(page: gr.Blocks, runner: Runner, run_cache: RunCache) -> None:
+    """Lay out the tab inside `page`; its first figure is drawn in advance."""
+    handler = RequestHandler(run_cache, runner)
     view = drawn("tradeoffs", '<div class="trade"></div>', elem_id="tradeoffs", plotly=bundle.plotly())
 
     def answer(event: gr.EventData) -> str:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from app import api
 from app.api import table
+from app.tradeoffs.run_cache import Store
 from mars.records import from_object
 
 ROOT = Path(__file__).parents[2]
@@ -65,35 +65,30 @@ def test_the_example_of_the_documentation_runs(served: Any, capsys: pytest.Captu
     assert "tokens per forward" in said
 
 
-def store(folder: Path) -> Any:
+@pytest.fixture
+def stored() -> Any:
     import pandas as pd
 
     rows = [{"id": "a", "threshold": 0.9, "tasks": ("x", "y")}, {"id": "b", "threshold": None, "tasks": ("x",)}]
-    return SimpleNamespace(table=lambda: pd.DataFrame(rows), problems=["/srv/runs/a.parquet: runs[3].id is missing"])
+    runs = SimpleNamespace(table=lambda: pd.DataFrame(rows))
+    store = Store(runs=runs, problems=("a.parquet: runs[3].id is missing.",), tables=runs.table)
+    return SimpleNamespace(store=lambda: store)
 
 
-@pytest.fixture
-def stored(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api, "read_runs", store)
-
-
-@pytest.mark.usefixtures("stored")
-def test_the_table_is_json_without_paths(tmp_path: Path) -> None:
-    found = table(tmp_path)
+def test_the_table_is_json(stored: Any) -> None:
+    found = table(stored)
     assert found["headers"] == ["id", "threshold", "tasks"]
     assert found["data"] == [["a", 0.9, ["x", "y"]], ["b", None, ["x"]]]
-    assert found["problems"] == ["a.parquet: runs[3].id is missing"]
+    assert found["problems"] == ["a.parquet: runs[3].id is missing."]
 
 
-@pytest.mark.usefixtures("stored")
-def test_columns_can_be_chosen(tmp_path: Path) -> None:
-    found = table(tmp_path, ["threshold", "id"])
+def test_columns_can_be_chosen(stored: Any) -> None:
+    found = table(stored, ["threshold", "id"])
     assert found["headers"] == ["threshold", "id"]
     assert found["data"] == [[0.9, "a"], [None, "b"]]
 
 
-@pytest.mark.usefixtures("stored")
 @pytest.mark.parametrize("columns", [["path"], "id", [7], [["id"]], {"id": 1}, ["x" * 1000], ["id"] * 1000])
-def test_columns_that_there_are_not_are_refused(tmp_path: Path, columns: Any) -> None:
+def test_columns_that_there_are_not_are_refused(stored: Any, columns: Any) -> None:
     with pytest.raises(ValueError, match=r"^columns(\[0\])? must "):
-        table(tmp_path, columns)
+        table(stored, columns)
