@@ -19,9 +19,9 @@ from app.compare.lane import Lane, keep
 from app.compare.lane_choice import LaneChoice
 from app.compare.lane_request import LaneRequest
 from app.runs.run import read, to_json
-from mars.config import DecodingSettings, ScoreName, meets_threshold
+from mars.config import DecodingSettings, ScoreName
 from mars.decoding.trace import reasons_of
-from mars.records import FinishReason, ForwardPass, Phase, Proposal, Reason, RowPass, Source, Span, Trace
+from mars.records import FinishReason, ForwardPass, Phase, Proposal, RowPass, Source, Span, Trace
 from mars.schema import checked
 
 Message = dict[str, Any]
@@ -77,30 +77,13 @@ def card(
     return {**message, **(texts or {})}
 
 
-def traced(row: RowPass, reasons: Sequence[Reason]) -> RowPass:
-    """A row of a pass that read a token of the text and masks behind it."""
+def traced(row: RowPass, score: ScoreName, stops: frozenset[int]) -> RowPass:
+    """A row of a pass that read a token of the text and masks behind it, and kept no draft."""
     count = len(row.proposals)
     spans = Span("clean", (10,), None), Span("mask", (19,) * (count - 1), 0)
+    reasons = reasons_of(row.proposals, row.accepted, row.threshold, score=score, kept=0, stop_ids=stops)
     trace = Trace(row.start, spans[:count] or spans[:1], tuple(range(count)), tuple(reasons))
     return replace(row, trace=trace)
-
-
-def _reasons(
-    phase: Phase,
-    proposals: Sequence[Proposal],
-    accepted: int,
-    threshold: float | None,
-    settings: DecodingSettings,
-    stops: frozenset[int],
-) -> list[Reason]:
-    """Those of a pass of whose drafts none is kept; a block fills what meets the threshold, and at last all."""
-    if phase != "denoise":
-        return list(reasons_of(proposals, accepted, threshold, score=settings.score, kept=0, stop_ids=stops))
-    rest: Reason = "surest" if accepted else "open"
-    return [
-        "met" if threshold is not None and meets_threshold(one.score, threshold, settings.score) else rest
-        for one in proposals
-    ]
 
 
 def passed(
@@ -128,10 +111,8 @@ def passed(
     message: Message = {}
     for index in range(number):
         ending = reason if index == number - 1 else None
-        row = traced(
-            RowPass(0, index * len(tokens), proposals, len(tokens), threshold, ending),
-            _reasons(phase, proposals, len(tokens), threshold, settings, checkpoint.engine.stop_token_ids),
-        )
+        row = RowPass(0, index * len(tokens), proposals, len(tokens), threshold, ending)
+        row = traced(row, settings.score, checkpoint.engine.stop_token_ids)
         message, _ = lane.add(ForwardPass(index, phase, 0.5, len(shown), (row,)))
     return message
 
@@ -182,10 +163,8 @@ def run_lane(rows: Rows, *, key: str = "a", decoder: str = "sliding_window", sto
         proposals = tuple(
             Proposal(10 + place, score, "mask" if place else "clean") for place, score in enumerate(scores)
         )
-        row = traced(
-            RowPass(0, lane.tally.tokens, proposals, accepted, threshold),
-            _reasons(phase, proposals, accepted, threshold, chosen, frozenset({stop})),
-        )
+        row = RowPass(0, lane.tally.tokens, proposals, accepted, threshold)
+        row = traced(row, chosen.score, frozenset({stop}))
         lane.add(ForwardPass(index, phase, 0.01, max(1, len(scores)), (row,)))
     run = keep("run", "?", chosen.max_new_tokens, [lane])
     found: Message = json.loads(to_json(read(to_json(run))))["lanes"][0]
@@ -196,12 +175,9 @@ def steps() -> dict[str, Message]:
     """The lanes of tests/browser/step.test.mjs."""
     twice: Rows = [("decode", 0.9, 2, (1, 0.95, 0.5, 0.99)), ("decode", 0.9, 1, (1, 0.2))]
     prompt: Rows = [("prefill", None, 0, ())]
-    filling: Rows = [("denoise", 0.5, 0, (0.1, 0.9)), ("denoise", 0.5, 2, (0.1, 0.3))]
-    by_entropy: dict[str, Any] = {"score": "entropy", "threshold": 0.5}
     return {
         "threshold": run_lane([*prompt, *twice]),
-        "entropy": run_lane([("decode", 0.5, 2, (0.1, 0.4, 0.9))], **by_entropy),
-        "filling": run_lane(filling, decoder="block_diffusion", **by_entropy),
+        "entropy": run_lane([("decode", 0.5, 2, (0.1, 0.4, 0.9))], score="entropy", threshold=0.5),
         "refused": run_lane([("decode", 0.9, 1, (1, 0.5, 0.99))]),
         "verified": run_lane([("verify", None, 1, (1, 0.5))], decoder="self_speculative"),
         "one token": run_lane([("decode", None, 1, (1,))]),

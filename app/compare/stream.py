@@ -12,7 +12,7 @@ from pydantic import Field
 from app.runs.run import Turn
 from mars.decoders import HINTS, FamilyName
 from mars.metrics import Tally
-from mars.records import FinishReason, ForwardPass, Phase, Proposal, Reason, Source
+from mars.records import FinishReason, ForwardPass, Proposal, Reason, Source
 from mars.schema import StrictDict, page_json
 
 State = Literal["idle", "loading", "queued", "running", "done", "stopped", "failed"]
@@ -112,7 +112,6 @@ class Pass(StrictDict):
     start: int
     threshold: float | None
     window: int
-    phase: Phase
     tokens: list[Token]
     ghosts: list[Ghost]
     reasons: list[Reason]
@@ -259,7 +258,6 @@ def forward_pass(
         "start": row.start,
         "threshold": row.threshold,
         "window": len(row.proposals),
-        "phase": record.phase,
         "tokens": [token(text, proposal) for text, proposal in zip(texts, row.proposals, strict=False)],
         "ghosts": [(pieces[one.token_id], round(one.score, 4), one.source) for one in row.proposals[row.accepted :]],
         "reasons": list(row.trace.reasons) if row.trace else [],

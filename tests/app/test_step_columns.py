@@ -32,7 +32,7 @@ DRAWN = """({ columnsOf, seenBy, SteppedLane }, lane) => {
             prefix: shape.prefix, kinds: columns.map(column => column.kind),
             copied: columns.map(column => column.copied), ids: columns.map(column => column.token),
             positions: columns.map(column => column.position), proposals: columns.map(column => column.proposal),
-            tree: shape.tree, block: shape.block, sees: columns.map((_, query) => seenBy(shape, query)),
+            tree: shape.tree, sees: columns.map((_, query) => seenBy(shape, query)),
             outcome: stepped.outcome(pass, shape),
             reasons: pass.row.proposals.map((_, place) => stepped.reason(pass, place)),
         };
@@ -84,7 +84,7 @@ def test_what_is_drawn_is_what_the_record_says(in_node: InNode, decode: Decode, 
         row = from_object(record).rows[0]
         trace = row.trace
         assert trace is not None
-        assert (drawn["prefix"], drawn["block"]) == (trace.cached, trace.block)
+        assert drawn["prefix"] == trace.cached
         assert drawn["kinds"] == [KINDS[reads] for reads in trace.reads]
         assert drawn["copied"] == [reads == "copy" for reads in trace.reads]
         assert (drawn["ids"], drawn["positions"]) == (list(trace.ids), list(trace.positions))
@@ -92,7 +92,7 @@ def test_what_is_drawn_is_what_the_record_says(in_node: InNode, decode: Decode, 
         assert drawn["sees"] == [[key in trace.sees(query) for key in numbers] for query in numbers]
         assert [drawn["proposals"][column] for column in trace.columns] == list(range(len(row.proposals)))
         causal = all(trace.sees(query) == frozenset(range(query + 1)) for query in numbers)
-        assert drawn["tree"] == (not trace.block and not causal)
+        assert drawn["tree"] == (not causal)
         assert drawn["outcome"].endswith(".")
         assert all(sentence.endswith(".") for sentence in drawn["reasons"])
         for sentence, reason in zip(drawn["reasons"], trace.reasons, strict=True):
@@ -101,7 +101,7 @@ def test_what_is_drawn_is_what_the_record_says(in_node: InNode, decode: Decode, 
 
 
 def test_every_reason_has_a_sentence(in_node: InNode) -> None:
-    about = {"score": "probability", "threshold": 0.9, "fills": False, "accepted": True}
+    about = {"score": "probability", "threshold": 0.9, "accepted": True}
     told = in_node("shared/reasons.js", TELLING, [get_args(Reason), about])
     assert all(sentence.endswith(".") for sentence in told)
     assert len(set(told)) == len(get_args(Reason))

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import test from "node:test";
-import { columnsOf, seenBy, SteppedLane } from "../../app/browser/step/lane.js";
+import { columnsOf, SteppedLane } from "../../app/browser/step/lane.js";
 import { usualLane } from "../../app/browser/step/view.js";
 import { thresholdless } from "../../app/browser/step/what-if.js";
 
@@ -64,20 +64,12 @@ test("an entropy is above τ or not, in words", () => {
     "It read masks; accepted because its entropy is not above τ.",
     "Refused: its entropy is above τ.",
   ]);
-  const filled = new SteppedLane(STEPS.filling);
-  assert.equal(filled.reason(filled.passes[0], 1), "Still a mask: others were surer, and its entropy is above τ.");
 });
 
 test("a pass is found by its number", () => {
   const stepped = new SteppedLane(STEPS.found);
   assert.equal(stepped.find(2), 2);
   assert.equal(stepped.find(9), 0);
-});
-
-test("blocks see themselves whole", () => {
-  const spans = [{ reads: "clean", ids: [7], after: null }, { reads: "mask", ids: [7, 7], after: 0 }];
-  const blocks = columnsOf({ proposals: [], trace: { cached: 3, spans, columns: [], block: 4 } });
-  assert.deepEqual([0, 1].map((query) => seenBy(blocks, query)), [[true, false, false], [true, true, true]]);
 });
 
 test("a run of an earlier version shows its proposals, and says that it does not know more", () => {

@@ -68,12 +68,11 @@ function scoreWords({ score: name }, score, threshold) {
 
 // Why a proposal was accepted or refused, in a sentence.
 export function reasonOf({ lane, message, place }) {
-  const { tokens, ghosts, reasons, threshold, phase } = message;
+  const { tokens, ghosts, reasons, threshold } = message;
   const accepted = place < tokens.length;
   const source = accepted ? tokens[place][2] : ghosts[place - tokens.length]?.[2];
   const end = accepted && tokens[place][3] ? "End of the turn. " : "";
-  const about = { score: lane.score, threshold, accepted, source, fills: phase === "denoise" };
-  return end + sentenceOf(reasons[place], about);
+  return end + sentenceOf(reasons[place], { score: lane.score, threshold, accepted, source });
 }
 
 // The proposals that this pass did not accept, with their scores.

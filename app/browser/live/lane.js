@@ -28,7 +28,7 @@ export class Lane {
     return this.pass(record, row, accepted, texts);
   }
 
-  pass({ phase, seconds }, row, accepted, texts) {
+  pass({ seconds }, row, accepted, texts) {
     const counts = this.counts();
     const token = ({ token_id: id, score, source, alternatives }, n) => [texts[n], score, source, this.stops.includes(id), source, alternatives.map(([other, share]) => [this.text.piece(other), share])];
     const ghost = ({ token_id: id, score, source }) => [this.text.piece(id), score, source];
@@ -40,7 +40,6 @@ export class Lane {
       start: row.start,
       threshold: row.threshold,
       window: row.proposals.length,
-      phase,
       tokens: accepted.map(token),
       ghosts: row.proposals.slice(row.accepted).map(ghost),
       reasons: row.trace.reasons,

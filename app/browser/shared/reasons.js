@@ -14,7 +14,7 @@ const SENTENCES = {
   right: ({ threshold = null, source }) =>
     `Every draft before it ${threshold === null ? "matched the model's own choice" : "passed the check"}, so it was kept.` +
     (source === "copy" ? " The last of them was copied from the text." : ""),
-  met: ({ score, fills }) => `${fills ? "Filled in this pass:" : "It read masks; accepted because"} ${reaching(score, true)}.`,
+  met: ({ score, accepted }) => `It read masks; ${accepted ? "accepted" : "filled"} because ${reaching(score, true)}.`,
   rule: ({ score, accepted }) =>
     `${accepted ? "Accepted" : "Refused"} by this decoder's own rule, although ${reaching(score, !accepted)}.`,
   below: ({ score }) => `Refused: ${reaching(score, false)}.`,
@@ -24,14 +24,14 @@ const SENTENCES = {
   ended: () => "Not accepted: the answer ends to its left.",
   kept: () => "Kept as a draft: the next pass reads it and verifies it.",
   unsure: () => "Not kept as a draft: the model was not sure enough of it.",
+  // Of earlier versions.
   surest: () => "Filled in this pass: it was the surest of the masks.",
   filled: () => "Filled in an earlier pass; it stays filled.",
-  open: ({ score, threshold }) =>
-    `Still a mask: others were surer${threshold === null ? "" : `, and ${reaching(score, false)}`}.`,
+  open: () => "Still a mask: others were surer.",
 };
 
 // `reason` is undefined for what an earlier version recorded. `score` is the name of the score, `source` what was read,
-// `fills` says whether the pass filled a block, `accepted` whether the proposal was accepted at the `threshold`.
+// `accepted` says whether the proposal was accepted at the `threshold`.
 export function sentenceOf(reason, about) {
   if (reason) return SENTENCES[reason](about);
   return `${about.accepted ? "Accepted" : "Not accepted"}. An earlier version recorded this run, without reasons.`;

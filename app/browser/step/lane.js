@@ -4,9 +4,8 @@
 import { decoderOf, isCounted, isSurerWhenLower } from "../shared/decoders.js";
 import { sentenceOf } from "../shared/reasons.js";
 import { decimals, plural, visiblePiece } from "../shared/tokens.js";
-import { fillsBlocks, thresholdless, wouldAccept } from "./what-if.js";
+import { thresholdless, wouldAccept } from "./what-if.js";
 
-const FILLED = "Masks filled; nothing is accepted before the block is full.";
 const NAMES = { prefill: "Prompt", commit: "Cache", draft: "Draft" };
 
 export class SteppedLane {
@@ -23,7 +22,6 @@ export class SteppedLane {
     });
     this.count = number;
     this.family = decoderOf(lane.decoder).family;
-    this.diffuses = fillsBlocks(lane.records);
     this.thresholdless = thresholdless(lane);
     this.byThreshold = this.thresholdless === "";
     const scores = this.passes.flatMap((pass) => pass.row.proposals.map((proposal) => proposal.score));
@@ -58,9 +56,6 @@ export class SteppedLane {
     const read = record.query_tokens.toLocaleString("en-US");
     if (record.phase === "prefill") return `${read} tokens of the prompt go into the cache; nothing is proposed.`;
     if (record.phase === "commit") return `${read} accepted tokens go into the cache; nothing is proposed.`;
-    if (this.diffuses) {
-      return row.accepted ? `The block is full: ${plural(row.accepted, "token")} accepted.` : FILLED;
-    }
     const tokens = plural(row.accepted, "token");
     if (record.phase === "verify" && row.threshold === null && shape.known) {
       const drafts = shape.columns.filter(({ kind }) => kind === "draft" || kind === "noise").length;
@@ -101,21 +96,19 @@ export class SteppedLane {
     const ends = this.ends(row.proposals[place].token_id) ? "End of the turn. " : "";
     const { threshold, accepted } = row;
     const { source } = row.proposals[place];
-    const about = { score: this.lane.settings.score, threshold, source, fills: this.diffuses, accepted: place < accepted };
+    const about = { score: this.lane.settings.score, threshold, source, accepted: place < accepted };
     return ends + sentenceOf(row.trace?.reasons[place], about);
   }
 
-  // True if a proposal that was not accepted stays: as a draft of the next pass, or in place of a mask of its block.
+  // True if a proposal that was not accepted stays as a draft of the next pass.
   keeps({ row }, place) {
-    const reason = row.trace?.reasons[place];
-    return reason === "kept" || (this.diffuses && Boolean(reason) && !row.accepted && reason !== "open");
+    return row.trace?.reasons[place] === "kept";
   }
 
   // A proposal in words, for those who cannot see the picture.
   describe(pass, place) {
     const { token_id: token, score } = pass.row.proposals[place];
-    const waits = this.diffuses ? "filled, not yet accepted" : "a draft for the next pass";
-    const fate = this.keeps(pass, place) ? waits : place < pass.row.accepted ? "accepted" : "not accepted";
+    const fate = this.keeps(pass, place) ? "a draft for the next pass" : place < pass.row.accepted ? "accepted" : "not accepted";
     return `${this.label(token)}: ${this.lane.settings.score} ${decimals(score, 2)}, ${fate}`;
   }
 }
@@ -130,14 +123,14 @@ export class SteppedLane {
 
 const KINDS = { clean: "real", draft: "draft", copy: "draft", mask: "mask", random: "noise", absent: "none" };
 
-// The columns of a pass, how many cached tokens stand before them, and whether they form a `tree` or, with so many
-// positions in a `block`, see each other in both directions.
+// The columns of a pass, how many cached tokens stand before them, and whether they form a `tree`.
 //
-// A run of an earlier version does not say what was read (`known` is false): its columns are the proposals alone.
+// A run of an earlier version does not say what was read, or filled blocks of masks (`known` is false): its columns are
+// the proposals alone.
 export function columnsOf({ proposals, trace }) {
-  if (!trace) {
+  if (!trace || trace.block) {
     const columns = proposals.map(({ source }, depth) => ({ kind: KINDS[source], token: null, depth, proposal: depth }));
-    return { known: false, prefix: null, columns, masks: 0, tree: false, block: 0 };
+    return { known: false, prefix: null, columns, masks: 0, tree: false };
   }
   const columns = [];
   for (const { reads, ids, after } of trace.spans) {
@@ -150,20 +143,15 @@ export function columnsOf({ proposals, trace }) {
   trace.columns.forEach((column, proposal) => {
     columns[column].proposal = proposal;
   });
-  const { position } = columns[trace.columns[0] ?? columns.length - 1];
-  const root = position - (trace.block && trace.columns.length ? 1 : 0);
+  const root = columns[trace.columns[0] ?? columns.length - 1].position;
   for (const column of columns) column.depth = column.position - root;
-  const tree = !trace.block && columns.some(({ after }, index) => after !== index - 1);
+  const tree = columns.some(({ after }, index) => after !== index - 1);
   const masks = columns.filter(({ kind }) => kind === "mask").length;
-  return { known: true, prefix: trace.cached, columns, masks, tree, block: trace.block };
+  return { known: true, prefix: trace.cached, columns, masks, tree };
 }
 
 // Which columns this one sees, as an array of booleans.
-export function seenBy({ columns, block }, query) {
-  if (block) {
-    const last = Math.floor(columns[query].position / block);
-    return columns.map(({ position }) => Math.floor(position / block) <= last);
-  }
+export function seenBy({ columns }, query) {
   const seen = Array(columns.length).fill(false);
   for (let column = query; column >= 0; column = columns[column].after) seen[column] = true;
   return seen;

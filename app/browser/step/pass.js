@@ -9,7 +9,7 @@ import { seenBy } from "./lane.js";
 const READ = { real: "token", draft: "draft", mask: "mask", noise: "random", none: "no draft" };
 const SIGNS = { gained: "+", lost: "−", accepted: "✓", refused: "×", behind: "·", waits: "→" };
 const WORDS = { real: "token", draft: "draft", mask: "mask", noise: "random token", none: "missing draft" };
-const UNKNOWN = "An earlier version recorded this run, without attention masks and reasons.";
+const UNKNOWN = "An earlier version recorded this run: its attention masks are not known.";
 const DRAWN = 200; // more columns than this have no lines between them
 
 // The window of a pass: for each position the token that the model read, the one it proposed, and its score.
@@ -85,7 +85,6 @@ export class WindowView {
   fate(place) {
     const { accepted, trace } = this.pass.row;
     if (this.lane.keeps(this.pass, place)) return "waits";
-    if (this.pass.record.phase === "denoise" && !accepted) return "behind";
     if (this.what && place < this.what.accepted && place >= accepted) return "gained";
     if (this.what && place >= this.what.accepted && place < accepted) return "lost";
     return place < accepted ? "accepted" : trace && isRefused(trace.reasons, place) ? "refused" : "behind";
@@ -231,10 +230,7 @@ export class MatrixView {
   }
 
   summary() {
-    const { columns, tree, block, prefix } = this.pass;
-    if (block) {
-      return `In blocks: each position sees all of its own block, in both directions, and what stands before it${prefix ? ", the prefix included" : ""}.`;
-    }
+    const { columns, tree, prefix } = this.pass;
     if (!tree) return `Causal: each position sees ${prefix ? "the prefix, " : ""}what stands before it, and itself.`;
     const drafts = columns.filter(({ kind }) => kind === "draft" || kind === "none").length;
     const masks = columns.filter(({ kind }) => kind === "mask");

@@ -15,10 +15,10 @@ export class TreeView {
     put(this.root, make("h3", "", "The tree of drafts"), this.picture, make("figcaption", "lens-note", key));
   }
 
-  show(lane, { known, columns, masks, block }) {
+  show(lane, { known, columns, masks }) {
     const start = columns.findIndex(({ proposal }) => proposal === 0);
     const drafts = columns.filter(({ kind }) => kind === "draft").length;
-    this.root.hidden = !known || Boolean(block) || start < 0 || !drafts;
+    this.root.hidden = !known || start < 0 || !drafts;
     if (this.root.hidden) return;
     const rows = rowsOf(columns, start);
     const size = [ACROSS * (1 + Math.max(...columns.map(({ depth }) => depth))), DOWN * (1 + Math.max(...rows.values()))];

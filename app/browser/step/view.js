@@ -154,7 +154,7 @@ class PassageView {
       const tokens = pass.row.proposals.slice(0, pass.row.accepted).map((proposal, place) => {
         const piece = lane.lane.written[pass.from + place];
         const sure = sureness(proposal.score, lane.lane.settings.score);
-        const kind = this.kind(lane, proposal.source);
+        const kind = proposal.source === "random" || proposal.source === "copy" ? "draft" : proposal.source;
         return tokenNode(piece, { kind, sure, first: place === 0, ends: lane.ends(proposal.token_id) });
       });
       const proposed = proposedBy(pass.row.proposals.slice(0, tokens.length).map(({ source }) => source), lane.lane.decoder);
@@ -167,12 +167,6 @@ class PassageView {
       this.root.append(group);
     }
     this.signs.textContent = letterWords(letters);
-  }
-
-  // Block diffusion calls what earlier passes filled drafts, but all of it was read from masks.
-  kind(lane, source) {
-    if (source === "draft" && lane.diffuses) return "mask";
-    return source === "random" || source === "copy" ? "draft" : source;
   }
 
   show(index) {

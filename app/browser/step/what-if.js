@@ -10,13 +10,10 @@ const NEAR = "Another τ is not shown here: the run does not record how near a r
 const OWN_RULE = "Another τ is not shown here: this decoder has a rule beside the threshold.";
 const ONE_TOKEN = "No threshold: every pass proposes one token, and it is accepted.";
 
-// Whether a run of an earlier version filled blocks of masks in any order (block diffusion).
-export const fillsBlocks = (records) => records.some(({ phase }) => phase === "denoise");
-
 // The reason why no threshold decides in this lane, "" where one does.
 export function thresholdless({ decoder, records }) {
   const { verifies } = decoderOf(decoder);
-  if (fillsBlocks(records)) return FILLED;
+  if (records.some(({ phase }) => phase === "denoise")) return FILLED; // of an earlier version
   const rows = records.filter(({ phase }) => isCounted(phase)).map(({ rows: [row] }) => row);
   if (rows.some(({ threshold }) => threshold !== null)) {
     return verifies ? NEAR : rows.some(({ trace }) => trace?.reasons.includes("rule")) ? OWN_RULE : "";
