@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import test from "node:test";
-import { BoardModel } from "../../app/browser/compare/board-model.js";
+import { BoardModel } from "../../app/browser/compare/board.js";
 import { reasonOf } from "../../app/browser/compare/card.js";
 import { keepLast } from "../../app/browser/compare/controls.js";
 import { costWords } from "../../app/browser/compare/counters.js";

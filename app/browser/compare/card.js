@@ -5,9 +5,8 @@ import { alternativeList, Card } from "../shared/card.js";
 import { isSurerWhenLower } from "../shared/decoders.js";
 import { announce, button, make } from "../shared/dom.js";
 import { sentenceOf } from "../shared/reasons.js";
-import { cut, thresholdName, visiblePiece } from "../shared/tokens.js";
+import { thresholdName, visiblePiece } from "../shared/tokens.js";
 
-const MOST_REJECTED = 8;
 const CONTROL = /^<[^ ]+>$/; // as a text it would be no control token
 
 export class TokenCard extends Card {
@@ -34,7 +33,6 @@ export class TokenCard extends Card {
       make("p", "lens-card-where", `Pass ${message.number} · position ${place + 1} of ${message.window}${ghost ? " · not accepted" : ""}`),
       make("p", "lens-card-numbers", scoreWords(lane, score, message.threshold)),
       make("p", "lens-card-reason", reasonOf(fact)),
-      make("p", "lens-card-rejected", rejectedOf(message)),
       ...this.others(ghost ? null : lane, others, piece),
       this.step,
     );
@@ -73,11 +71,4 @@ export function reasonOf({ lane, message, place }) {
   const source = accepted ? tokens[place][2] : ghosts[place - tokens.length]?.[2];
   const end = accepted && tokens[place][3] ? "End of the turn. " : "";
   return end + sentenceOf(reasons[place], { score: lane.score, threshold, accepted, source });
-}
-
-// The proposals that this pass did not accept, with their scores.
-function rejectedOf({ ghosts = [] }) {
-  const named = ghosts.slice(0, MOST_REJECTED).map(([piece, score]) => `“${visiblePiece(piece)}” ${cut(score, 2)}`);
-  const more = ghosts.length - named.length;
-  return named.length ? `Not accepted: ${named.join(", ")}${more > 0 ? ` and ${more} more` : ""}.` : "";
 }

@@ -1,23 +1,23 @@
 // The stage: draws messages. Its value introduces the lanes, or says which live run to follow. All messages that come at
-// once go into the page at once, and nothing is measured for them; charts follow with the next frame. Before anything is
+// once go into the page at once, and nothing is measured for them; charts follow at most four times a second. Before anything is
 // run it plays a recorded run, as long as the prompt is that of the recording; a run that is over can be replayed.
 
-import { announce, checkbox, keep, kept, make, put } from "../shared/dom.js";
-import { FrameTimer, OVER, recordedRun, RunView } from "../shared/feed.js";
-import { keeper, shareFile } from "../shared/keeper.js";
+import { announce, button, checkbox, keep, kept, make, put, status } from "../shared/dom.js";
+import { OVER, recordedRun, RunView } from "../shared/feed.js";
+import { keeper, SHARED_AS, shareFile } from "../shared/keeper.js";
 import { messagesOf } from "../shared/messages.js";
 import { bandNode, letterWords, tokenNode } from "../shared/tokens.js";
 import { TokenCard } from "./card.js";
-import { Replay, StageFoot } from "./foot.js";
-import { LanePicks } from "./lane-picks.js";
-import { LaneSet } from "./lanes.js";
+import { LanePicks, LaneSet } from "./lanes.js";
 import { Pointer } from "./pointer.js";
+import { Replay } from "./replay.js";
 
 const BEFORE = new Set(["idle", "loading"]);
 const DETAILS_KEY = "mars-lens:details";
 const LEGEND = "A longer line under a token: the model was surer of it. The line is plain where it read real text, dashed where a mask, double where a draft. Framed tokens were not accepted.";
 const SIGN = { mask: 2 };
 const PATIENCE = 5_000; // milliseconds
+const DRAWING_GAP = 250;
 const UNANSWERED = "The server does not answer. Is it still running, and is this browser online?";
 
 class Stage extends RunView {
@@ -31,11 +31,9 @@ class Stage extends RunView {
     this.picks = new LanePicks(root, (key) => this.look({ lane: key }));
     this.looked = {}; // {lane: key, number: of a pass}, which Step through opens with
     this.replay = new Replay();
-    this.foot = new StageFoot(this.replay, () => this.stepThrough(), () => this.share());
     this.track = make("div");
-    put(root, this.caption(), this.picks.root, this.track, this.foot.root);
+    put(root, this.caption(), this.picks.root, this.track, this.foot());
     this.pointer = new Pointer(this, new TokenCard(root, (fact, text) => this.goOn(fact, text)));
-    this.frames = new FrameTimer(() => this.draw());
     document.addEventListener("lens:prompt", ({ detail }) => this.asks(detail));
     document.addEventListener("click", ({ target }) => target.closest?.("#run, #follow") && this.await());
     root.addEventListener("mouseover", ({ target }) => this.look({ lane: target.closest?.(".lens-lane")?.dataset.lane }));
@@ -45,10 +43,6 @@ class Stage extends RunView {
   // The lanes that are in view.
   get shown() {
     return this.recorded ?? this.lanes;
-  }
-
-  get status() {
-    return this.foot.status;
   }
 
   // Above the lanes: what a band is, in an example, and the switch for details, which the browser remembers.
@@ -66,6 +60,16 @@ class Stage extends RunView {
     show(box.checked);
     const label = put(make("label", "lens-switch"), box, make("span", "", "Details"));
     return put(make("div", "lens-caption"), said, sample, label, this.answers, legend);
+  }
+
+  // Always in view: the status, where the texts part, the ways on once the run is over, and its passes.
+  foot() {
+    this.status = status("lens-status");
+    this.parting = make("p", "lens-parting lens-note");
+    const step = button("lens-tool lens-step-through", "Step through this run", () => this.stepThrough());
+    const share = button("lens-tool lens-share", "Share", () => this.share(), { title: SHARED_AS });
+    const line = put(make("div", "lens-status-line"), this.status, this.parting, share, step);
+    return put(make("div", "lens-stack lens-board"), line, this.replay.root);
   }
 
   // Lanes are introduced again and again while they load, and not while a run is followed.
@@ -100,7 +104,7 @@ class Stage extends RunView {
   // Draw once for all lines that came together.
   picture() {
     this.lanes.flush();
-    this.frames.ask();
+    this.drawing ??= setTimeout(() => requestAnimationFrame(() => this.draw()), DRAWING_GAP);
     if (!this.unseen) return;
     this.unseen = false;
     this.draw();
@@ -149,15 +153,19 @@ class Stage extends RunView {
 
   say(sentence) {
     super.say(sentence);
-    this.foot.say(this.recorded ? "Recorded run of SmolLM2 135M" : this.lanes.parting);
+    this.part();
+  }
+
+  part() {
+    this.parting.textContent = this.parting.title = this.recorded ? "Recorded run of SmolLM2 135M" : this.lanes.parting;
   }
 
   // Draw the parts that may lag a little behind the text.
   draw() {
+    this.drawing = null;
     this.lanes.draw();
-    if (this.recorded) return;
-    this.foot.say(this.lanes.parting);
-    this.replay.draw();
+    this.part();
+    if (!this.recorded) this.replay.draw();
   }
 
   // What stands below a prompt is its answer, or says of what it is one.

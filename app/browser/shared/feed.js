@@ -8,7 +8,6 @@ import { ours } from "./dom.js";
 import { messagesOf } from "./messages.js";
 
 export const OVER = ["done", "stopped", "failed"]; // states of a run after which nothing comes
-const DRAWING_GAP = 250; // milliseconds
 const RECONNECTING = "The connection was lost. Reconnecting …";
 const LOST = "The server no longer has this run. Start it again.";
 const MISSING = "This recording could not be read. Is this browser online?";
@@ -105,23 +104,4 @@ export class RunView {
   begin() {}
   picture() {}
   ended() {}
-}
-
-// Draws at most four times a second, in an animation frame, and once more after the last wish.
-export class FrameTimer {
-  constructor(draw) {
-    this.draw = draw;
-    this.due = false;
-    this.last = -Infinity;
-  }
-
-  ask() {
-    if (this.due) return;
-    this.due = true;
-    const rest = Math.max(0, this.last + DRAWING_GAP - performance.now());
-    setTimeout(() => requestAnimationFrame(() => {
-      Object.assign(this, { due: false, last: performance.now() });
-      this.draw();
-    }), rest);
-  }
 }

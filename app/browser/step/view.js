@@ -4,9 +4,8 @@ import { decoderOf } from "../shared/decoders.js";
 import { button, make, put, status } from "../shared/dom.js";
 import { bandNode, decimals, givenNode, letterWords, plural, proposedBy, sureness, thresholdName, tokenNode } from "../shared/tokens.js";
 import { columnsOf, SteppedLane } from "./lane.js";
-import { MatrixView, ProposalCard, WindowView } from "./pass.js";
+import { MatrixView, ProposalCard, TreeView, WindowView } from "./pass.js";
 import { Player } from "./player.js";
-import { TreeView } from "./tree.js";
 import { WhatIf } from "./what-if.js";
 
 const ROOMY = 9; // proposals of a pass for which there is room beside the matrix

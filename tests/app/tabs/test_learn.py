@@ -13,7 +13,7 @@ from app.tabs import learn
 @pytest.fixture(scope="module")
 def material(in_node: Any) -> dict[str, Any]:
     made = "({ materialOf }, given) => materialOf(given)"
-    found: dict[str, Any] = in_node("learn/material.js", made, json.loads(learn.material()))
+    found: dict[str, Any] = in_node("learn/course.js", made, json.loads(learn.material()))
     return found
 
 

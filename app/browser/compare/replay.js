@@ -1,8 +1,7 @@
-// At the foot of the stage, always in view: the status, where the texts part, the way to Step through, and the passes of
-// all lanes on one axis of time, where a run that is over can be seen again.
+// A run that is over, again: every pass of every lane on one axis of model time, each as wide as it took, and a range over
+// them that a hand or a clock moves. The text keeps its place: what comes later is only unseen.
 
-import { button, calm, make, put, shape, status } from "../shared/dom.js";
-import { SHARED_AS } from "../shared/keeper.js";
+import { button, calm, make, put, shape } from "../shared/dom.js";
 import { decimals } from "../shared/tokens.js";
 
 const STEP = 50; // milliseconds between two pictures
@@ -10,23 +9,6 @@ const PASS = 0.12; // seconds in which the mean pass of the slowest lane is watc
 const ROW = 10; // the height of a lane in the chart, in its own units
 const STEPS = 1000; // of the range
 
-export class StageFoot {
-  constructor(replay, onStep, onShare) {
-    this.status = status("lens-status");
-    this.parting = make("p", "lens-parting lens-note");
-    const step = button("lens-tool lens-step-through", "Step through this run", onStep); // shown once the run is over
-    const share = button("lens-tool lens-share", "Share", onShare, { title: SHARED_AS });
-    const line = put(make("div", "lens-status-line"), this.status, this.parting, share, step);
-    this.root = put(make("div", "lens-stack lens-board"), line, replay.root);
-  }
-
-  say(words) {
-    this.parting.textContent = this.parting.title = words;
-  }
-}
-
-// A run that is over, again: every pass of every lane on one axis of model time, each as wide as it took, and a range over
-// them that a hand or a clock moves. The text keeps its place: what comes later is only unseen.
 export class Replay {
   constructor() {
     this.views = [];
