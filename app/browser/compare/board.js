@@ -81,11 +81,6 @@ class Board extends RunView {
     this.model = null;
   }
 
-  begin() {
-    this.root.dataset.board = "loading";
-    this.say((this.sentence = "Starting …"));
-  }
-
   open(message) {
     this.model = new BoardModel(message);
     this.body.hidden = false;

@@ -58,8 +58,8 @@ class Stage extends RunView {
     };
     const box = checkbox(kept(DETAILS_KEY) === "on", () => show(box.checked), { role: "switch" });
     show(box.checked);
-    const label = put(make("label", "lens-switch"), box, make("span", "", "Details"));
-    return put(make("div", "lens-caption"), said, sample, label, this.answers, legend);
+    const label = put(make("label", "lens-row lens-switch"), box, make("span", "", "Details"));
+    return put(make("div", "lens-row lens-caption"), said, sample, label, this.answers, legend);
   }
 
   // Always in view: the status, where the texts part, the ways on once the run is over, and its passes.
@@ -97,7 +97,7 @@ class Stage extends RunView {
     this.root.dataset.run = id;
     this.asked = promptNow();
     this.asks(this.asked);
-    this.state({ state: "loading", sentence: "Starting …" });
+    super.begin();
     this.leaveRecorded();
   }
 

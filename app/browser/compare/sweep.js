@@ -33,7 +33,7 @@ class Sweep extends RunView {
   }
 
   begin() {
-    this.state({ state: "loading", sentence: "Starting …" });
+    super.begin();
     bringIntoView(this.root);
   }
 

@@ -1,7 +1,7 @@
 // A card beside a token or a proposal that explains it; one at a time.
 
-import { make, put } from "./dom.js";
-import { alternativeNode } from "./tokens.js";
+import { button, make, put } from "./dom.js";
+import { cut } from "./tokens.js";
 
 const GAP = 8; // pixels
 
@@ -52,5 +52,14 @@ export class Card {
 export function alternativeList(found) {
   if (!found.length) return "";
   const list = make("ol", "lens-alternatives", "", { "aria-label": "Most probable tokens" });
-  return put(list, ...found.map((each) => alternativeNode(...each)));
+  return put(list, ...found.map((each) => alternative(...each)));
+}
+
+// A bar as long as the probability; a button where a press does something.
+function alternative(word, probability, said, act = null) {
+  const node = make("li", said ? "said" : "");
+  node.style.setProperty("--share", `${100 * Math.min(1, probability)}%`);
+  const share = probability >= 0.001 ? cut(probability, 3) : "< 0.001";
+  const name = act ? button("lens-alternative", word, act) : make("span", "lens-alternative", word);
+  return put(node, name, make("span", "lens-chance", share));
 }

@@ -100,8 +100,11 @@ export class RunView {
     this.state({ state: "failed", sentence });
   }
 
-  // For views to fill: before the first line of a run, after lines that came at once, and when no more will come.
-  begin() {}
+  begin() {
+    this.state({ state: "loading", sentence: "Starting …" });
+  }
+
+  // For views to fill: after lines that came at once, and when no more will come.
   picture() {}
   ended() {}
 }

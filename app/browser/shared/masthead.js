@@ -63,7 +63,7 @@ class LinkButton {
     this.code = put(button("lens-code", "", () => (this.code.hidden = true), { title: "Hide" }), this.image);
     this.code.hidden = true;
     this.image.addEventListener("error", () => (this.code.hidden = true));
-    put(place, put(make("div", "lens-link-row"), this.said, this.code), this.field);
+    put(place, put(make("div", "lens-row lens-link-row"), this.said, this.code), this.field);
     opener.addEventListener("click", () => this.copy());
   }
 

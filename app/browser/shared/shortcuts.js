@@ -74,7 +74,7 @@ export class Shortcuts {
   // The switch: single letters as keys must be possible to turn off.
   toggle() {
     this.on = checkbox(kept(KEYS_OFF) !== "true", () => keep(KEYS_OFF, String(!this.on.checked)));
-    return put(make("label", "lens-help-switch"), this.on, "Use single letters, digits and signs as shortcuts");
+    return put(make("label", "lens-row lens-help-switch"), this.on, "Use single letters, digits and signs as shortcuts");
   }
 
   open() {

@@ -3,7 +3,7 @@
 // from (tokens.css).
 
 import { decoderOf, isSurerWhenLower } from "./decoders.js";
-import { button, make, put } from "./dom.js";
+import { make, put } from "./dom.js";
 
 export function decimals(value, places) {
   return value.toLocaleString("en-US", { minimumFractionDigits: places, maximumFractionDigits: places });
@@ -94,15 +94,6 @@ export function ghostNode(piece, { sure, refused }) {
   node.dataset.piece = visiblePiece(piece);
   node.style.setProperty("--sure", sure.toFixed(3));
   return node;
-}
-
-// One of the most probable tokens at a place, over a bar as long as its probability; a button where a press does something.
-export function alternativeNode(word, probability, said, act = null) {
-  const node = make("li", said ? "said" : "");
-  node.style.setProperty("--share", `${100 * Math.min(1, probability)}%`);
-  const share = probability >= 0.001 ? cut(probability, 3) : "< 0.001";
-  const name = act ? button("lens-alternative", word, act) : make("span", "lens-alternative", word);
-  return put(node, name, make("span", "lens-chance", share));
 }
 
 // A piece as a word on one line: nothing in it is invisible.

@@ -2,11 +2,7 @@
 
 import { announce, bringIntoView, button, make, put, status } from "../shared/dom.js";
 
-const RIGHTS = [
-  ["Right and wrong", null],
-  ["Right", true],
-  ["Wrong", false],
-];
+const RIGHTS = [["Right and wrong", null], ["Right", true], ["Wrong", false]];
 
 export class TradeCard {
   // `ask` asks Python; `samples` shows what the run wrote.
