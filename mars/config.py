@@ -231,7 +231,7 @@ class DecodingSettings(MethodSettings):
     """All settings of a decoder: `MethodSettings`, and those of the checkpoint, the text and the record.
 
     `block_size` is how many tokens a pass proposes. `alternatives` is how many top-k candidates each proposal records.
-    `use_cache` is true: passes without a cache are of earlier versions.
+    `use_cache` is false in runs of earlier versions alone, whose passes could read the whole text again.
     """
 
     block_size: int = _field(
@@ -256,7 +256,7 @@ class DecodingSettings(MethodSettings):
         figure="max_new_tokens {}",
     )
     alternatives: int = _field(0, title="Alternatives", lowest=0, highest=MAX_ALTERNATIVES, figure="alternatives {}")
-    use_cache: bool = _field(True, title="Cache")
+    use_cache: bool = _field(True, title="Cache", figure="no cache")
 
     @property
     def masks(self) -> int:
@@ -268,8 +268,6 @@ class DecodingSettings(MethodSettings):
             if isinstance(DEFAULTS[name], bool) or name == "threshold":
                 continue
             setting.check(name, getattr(self, name))
-        if not self.use_cache:
-            raise ValueError("use_cache must be true: nothing is written without a cache any more")
         check_threshold(self.threshold, self.score)
 
 

@@ -34,6 +34,8 @@ def check(engine: Engine, prompts: Prompts, settings: DecodingSettings) -> None:
 
 def check_prompt(engine: Engine, prompt: Sequence[int], settings: DecodingSettings, number: int = 0) -> None:
     """Raise ValueError unless this prompt can be decoded under `settings`."""
+    if not settings.use_cache:
+        raise ValueError("use_cache must be true: nothing is written without a cache any more")
     limit = engine.context_length - settings.max_new_tokens
     if limit < 1:
         raise ValueError(

@@ -76,3 +76,7 @@ def test_continuation_of_earlier_versions_is_left_out() -> None:
         checked(DecodingSettings, {"continuations": True})
     with pytest.raises(TypeError):
         DecodingSettings(continuation=True)
+
+
+def test_runs_without_a_cache_are_still_read() -> None:
+    assert not checked(DecodingSettings, {"use_cache": False}).use_cache

@@ -229,6 +229,7 @@ BAD_PROMPTS: list[tuple[list[list[int]], dict[str, int], str]] = [
     ([[3]], {"max_new_tokens": 64}, "max_new_tokens must be < the context length of 64, got 64"),
     ([[3, 32]], {"max_new_tokens": 4}, "token ids must be between 0 and 31, got 32"),
     ([[-1, 3]], {"max_new_tokens": 4}, "token ids must be between 0 and 31, got -1"),
+    ([[3]], {"use_cache": False}, "use_cache must be true: nothing is written without a cache any more"),
 ]
 
 
