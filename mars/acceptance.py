@@ -208,11 +208,7 @@ def _prefix(
 
 
 def to_host(accepted_R: torch.Tensor, read: Read, drafts_R: torch.Tensor | None = None) -> HostAcceptResult:
-    """Bring what was accepted and read to the host, in one transfer.
-
-    Raises:
-        ValueError: when the logits were not numbers.
-    """
+    """Bring what was accepted and read to the host, in one transfer; ValueError when the logits were not numbers."""
     count = 0 if read.alternatives is None else read.alternatives[0].shape[-1]
     return unpacked(packed(accepted_R, read, drafts_R).tolist(), count)
 
@@ -230,8 +226,7 @@ def packed(accepted_R: torch.Tensor, read: Read, drafts_R: torch.Tensor | None =
 def unpacked(rows: Sequence[list[float]], count: int) -> HostAcceptResult:
     """Rows of the table of `packed`, on the host; `count` is A, the alternatives of each proposal.
 
-    Raises:
-        ValueError: when the logits were not numbers.
+    ValueError when the logits were not numbers.
     """
     width = (len(rows[0]) - 2) // (2 + 2 * count)
     ids = [[int(value) for value in row[2 : 2 + width]] for row in rows]

@@ -54,11 +54,9 @@ def encode_messages(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Mappi
     """Token ids of the turns through the tokenizer's chat template, opened for the assistant's answer.
 
     They are those of `apply_chat_template`; but a control token in a content, or one that a content makes together with
-    the text beside it, is encoded as ordinary text.
-
-    Raises:
-        ValueError: the tokenizer has no chat template, it refuses these turns or takes too long for them, or it changes
-            a content so that its control tokens cannot be told from the template's.
+    the text beside it, is encoded as ordinary text. ValueError where the tokenizer has no chat template, it refuses
+    these turns or takes too long for them, or it changes a content so that its control tokens cannot be told from the
+    template's.
     """
     for message in messages:
         if message["role"] not in ROLES:
@@ -87,8 +85,7 @@ def encode_messages(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Mappi
 def encode_opening(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Mapping[str, str]]) -> list[int]:
     """Token ids of the turns and of what the template puts before a user's next one, for a model to write that.
 
-    Raises:
-        ValueError: the template refuses these turns, or does not show what stands before a turn.
+    ValueError where the template refuses these turns, or does not show what stands before a turn.
     """
     control, roles = _control(tokenizer), [*(message["role"] for message in messages), "user"]
     contents = [control.marked(_valid(message["content"])) for message in messages]

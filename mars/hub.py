@@ -68,11 +68,8 @@ def generate(
 ) -> torch.Tensor | MarsOutput:
     """Prompts and what was written after them, ids [rows, tokens], the shorter rows padded with `pad_token_id`.
 
-    `options` are those of custom_generate/README.md.
-
-    Raises:
-        ValueError: one sentence: an option is unknown or out of range, the prompts are empty, padded on the right or
-            too long, or the model cannot do what the decoder needs.
+    `options` are those of custom_generate/README.md. ValueError where an option is unknown or out of range, the prompts
+    are empty, padded on the right or too long, or the model cannot do what the decoder needs.
     """
     decoders.check_name(decoder)
     read_record(Path(model.name_or_path))  # a model of block diffusion is none of ours

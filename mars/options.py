@@ -12,17 +12,12 @@ from mars.config import DEFAULT_BLOCK_SIZE, DEFAULT_THRESHOLD, DEFAULTS, DEVICES
 DEFAULT_ENTROPY = 0.3
 DEFAULT: Final = "default"
 SOURCES = "checkpoint folder, Hub id, GGUF file or smollm2-135m"
-TASKS_DECIDE = ("max_new_tokens", "temperature", "top_p")
-"""The settings for which a task has a value of its own."""
 _SAID = {"block_size": f"as trained, else {DEFAULT_BLOCK_SIZE}", "temperature": "0", "top_p": "1"}
 _NEEDS = {"causal": "any checkpoint", "masks": "a MARS checkpoint"}
 
 
-def add_decoding_options(parser: argparse.ArgumentParser, *, tasks_decide: bool = False) -> None:
-    """Add --checkpoint, --decoder, --threshold and the other options that say how to decode.
-
-    With `tasks_decide`, --max-new-tokens, --temperature and --top-p are None by default: each task has its own.
-    """
+def add_decoding_options(parser: argparse.ArgumentParser) -> None:
+    """Add --checkpoint, --decoder, --threshold and the other options that say how to decode."""
     add = parser.add_argument
     add("--checkpoint", required=True, metavar="SOURCE", help=f"{SOURCES}, or the folder of an adapter")
     drafted = decoders.names(decoders.drafted())
@@ -32,7 +27,7 @@ def add_decoding_options(parser: argparse.ArgumentParser, *, tasks_decide: bool 
     add("--decoder", required=True, metavar="NAME", help=_decoder_help())
     for name, setting in SETTINGS.items():
         if setting.about:
-            add_setting(parser, name, by_task=tasks_decide and name in TASKS_DECIDE)
+            add_setting(parser, name)
     add_device_options(parser)
 
 
@@ -72,8 +67,8 @@ def _decoder_help() -> str:
     return "; ".join([*parts, f"with --draft: {decoders.names(decoders.drafted())}"])
 
 
-def add_setting(parser: argparse.ArgumentParser, name: str, *, by_task: bool = False) -> None:
-    """Add the option of this field of `DecodingSettings`; with `by_task` it is None by default."""
+def add_setting(parser: argparse.ArgumentParser, name: str) -> None:
+    """Add the option of this field of `DecodingSettings`."""
     setting, default = SETTINGS[name], DEFAULTS[name]
     options: dict[str, Any] = {}
     if isinstance(default, bool):
@@ -81,9 +76,9 @@ def add_setting(parser: argparse.ArgumentParser, name: str, *, by_task: bool = F
     elif setting.control == "threshold":
         options |= {"type": parse_threshold, "default": DEFAULT, "metavar": setting.metavar}
     else:
-        options |= {"type": type(default), "default": None if by_task or name == "block_size" else default}
+        options |= {"type": type(default), "default": None if name == "block_size" else default}
         options |= {"metavar": setting.metavar} if setting.metavar else {"choices": setting.choices}
-    parser.add_argument(f"--{_option(name)}", help=_help(name, by_task=by_task), **options)
+    parser.add_argument(f"--{_option(name)}", help=_help(name), **options)
 
 
 def _option(name: str) -> str:
@@ -91,7 +86,7 @@ def _option(name: str) -> str:
     return SETTINGS[name].option or name.replace("_", "-")
 
 
-def _help(name: str, *, by_task: bool) -> str:
+def _help(name: str) -> str:
     """A setting in words, its default, and the decoders that read it, or ignore it where these are fewer."""
     setting, default = SETTINGS[name], DEFAULTS[name]
     if setting.control == "threshold":
@@ -99,7 +94,7 @@ def _help(name: str, *, by_task: bool) -> str:
     elif isinstance(default, bool | str):
         said = ""
     else:
-        said = f" (default: {'as the task says' if by_task else _SAID.get(name, default)})"
+        said = f" (default: {_SAID.get(name, default)})"
     return f"{setting.about}{said}{_readers(name)}"
 
 

@@ -63,8 +63,7 @@ def shown(value: object) -> str:
 def parse(kind: Any, text: str | bytes, name: str = "") -> Any:
     """The `kind` that a JSON text holds; `name` is what sentences call the whole.
 
-    Raises:
-        ValueError: one sentence without a full stop: where, what is allowed, and what was there.
+    ValueError, one sentence without a full stop: where, what is allowed, and what was there.
     """
     try:
         return adapter(kind).validate_json(text)

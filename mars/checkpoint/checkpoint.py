@@ -135,10 +135,7 @@ def load_checkpoint(
     refused without `allow_other_base`. `invariant` is that of `ModelEngine`. `progress` reports how far it is.
 
     Checkpoints with the same weights, dtype and device share one `engine.model` as long as one of them is there: it is
-    to be read, not to be changed.
-
-    Raises:
-        CheckpointError: one sentence that names the file at fault and what to do.
+    to be read, not to be changed. CheckpointError, one sentence that names the file at fault and what to do.
     """
     place = choose_device(device)
     choose_dtype(dtype, place)  # which refuses a wrong one before anything is downloaded

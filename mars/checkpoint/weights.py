@@ -197,9 +197,7 @@ def folder_fingerprint(folder: Path) -> str:
 
     Values count as bfloat16, so that a model has one fingerprint in float32 and in bfloat16. A vocabulary matrix that
     is the embedding counts once, whether the safetensors files hold it once or twice. They are read one by one.
-
-    Raises:
-        OSError, SafetensorError: a file cannot be read.
+    OSError or SafetensorError where a file cannot be read.
     """
     with ExitStack() as stack:
         opened = [stack.enter_context(safe_open(file, "pt")) for file in sorted(folder.glob("*.safetensors"))]

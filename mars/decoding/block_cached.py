@@ -31,9 +31,7 @@ def block_cached(
 
     In one-token mode the text is that of `autoregressive`. With a threshold it differs from `sliding_window`'s only by
     the windows cut off at the ends of cache blocks. If `control` stops while a row waits, no record of the row says so.
-
-    Raises:
-        ValueError: at the call, for prompts that are empty or do not fit the context, or a model without masks.
+    ValueError at the call, for prompts that are empty or do not fit the context, or a model without masks.
     """
     check(engine, prompts, settings)
     usual = method_of(engine, settings, "block_cached")

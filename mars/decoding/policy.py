@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import weakref
 from bisect import bisect_left
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from itertools import accumulate
 
 from mars.decoding.method import Method, Row
@@ -134,7 +134,9 @@ class Policy:
             if row.control.free and row.own.uses_threshold:
                 row.control.threshold = self.threshold
         adapting = [row for row in rows if row.own.adapts]
-        self._forget({row.number for row in adapting})
+        for number in self._reach.keys() - {row.number for row in adapting}:
+            del self._reach[number]
+            self._judged.pop(number, None)
         if not adapting:
             return
         self._passes += 1
@@ -218,11 +220,6 @@ class Policy:
             if row.expectation is not None:
                 row.expectation.reach = reach
         return self._reach[row.number]
-
-    def _forget(self, numbers: Collection[int]) -> None:
-        for number in self._reach.keys() - numbers:
-            del self._reach[number]
-            self._judged.pop(number, None)
 
     def _turn(self, waiting: int, taken: int, places: int) -> None:
         """Move τ a step once requests waited, or half of the places were free, in several passes."""

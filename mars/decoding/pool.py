@@ -317,7 +317,6 @@ class Pool:
         return window
 
     def _decode(self) -> ForwardPass:
-        """The next tokens of every row whose prompt is read."""
         with self._engine.clock() as clock:
             self._schedule()
             groups, results = self._replay() or self._forward()
@@ -338,7 +337,6 @@ class Pool:
         return self._record(phase, clock.seconds, records)
 
     def _schedule(self) -> None:
-        """Let the policy choose what rows spend in this pass."""
         if self._policy is None:
             return
         writing = [row for row in self._sequences.rows if not row.reading]
@@ -375,7 +373,6 @@ class Pool:
         return [place for place in places if not self._sequences.rows[place].resting] or places
 
     def _groups(self) -> list[Group]:
-        """The rows that write, by their methods."""
         places: dict[Method, list[int]] = {}
         for place in self._writing():
             places.setdefault(self._sequences.rows[place].method, []).append(place)

@@ -220,7 +220,6 @@ class SelfSpeculative(Method):
         return self._left(proposals, accepted_R, sure_RW & (accepted_R > drafts_R)[:, None])
 
     def _judge_none(self, batch: Batch, logits_RWV: torch.Tensor) -> AcceptResult:
-        """One-token mode leaves no drafts."""
         proposals = self.read(batch, logits_RWV)
         none_RK = torch.full_like(proposals.ids_RW, self.mask_token_id).expand(-1, self.drafts)
         left_RW = torch.cat((proposals.ids_RW, none_RK), 1)

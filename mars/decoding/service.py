@@ -94,22 +94,14 @@ class Stream:
         return self
 
     def __next__(self) -> ForwardPass:
-        """The next record.
-
-        Raises:
-            Exception: a pass that this row took part in failed, with this error; the stream has ended.
-        """
+        """The next record, or the error of a pass that this row took part in: then the stream has ended."""
         record = None if self._closed else self._next_record(self._member)
         if record is None:
             raise StopIteration
         return record
 
     def ready(self) -> list[ForwardPass]:
-        """The records that wait here, for the one thread that makes the passes (`Service.advance`).
-
-        Raises:
-            Exception: as for the next record, once those before it are read.
-        """
+        """The records that wait here, for the one thread that makes the passes (`Service.advance`); then an error."""
         records = list(self._member.records)
         self._member.records.clear()
         if not records and self._member.error is not None:
@@ -191,11 +183,8 @@ class Service:
         """Decode `prompt` (token ids) beside other streams; nothing is computed before the first record is asked for.
 
         `control` changes this stream's threshold; give each stream its own. `ahead` is the most records that may wait
-        for the reader (None: any number): a change of the threshold acts on the passes after them.
-
-        Raises:
-            ValueError: one sentence: the decoder is unknown or cannot share passes, the prompt is empty or does not
-                fit, or `ahead` is below 1.
+        for the reader (None: any number): a change of the threshold acts on the passes after them. ValueError where the
+        decoder is unknown or cannot share passes, the prompt is empty or does not fit, or `ahead` is below 1.
         """
         if ahead is not None and ahead < 1:
             raise ValueError(f"ahead must be >= 1, got {ahead}")

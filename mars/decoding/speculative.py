@@ -34,10 +34,8 @@ def speculative(
 
     Passes of the draft are recorded with phase "draft" and accept nothing; both models read the prompts. The threshold
     acts on a MARS draft. If `control` stops while a row waits for the drafts of others, no record of the row says so.
-
-    Raises:
-        ValueError: at the call, for prompts that are empty or do not fit the context of both models, or an engine
-            without a draft.
+    ValueError at the call, for prompts that are empty or do not fit the context of both models, or an engine without a
+    draft.
     """
     check(engine, prompts, settings)
     if not isinstance(engine, Pair):

@@ -28,10 +28,8 @@ def trace(
     """The trace of row `place` of a window.
 
     The model knew `known` tokens of the row, prompt included; all but the first `text` of them are drafts. The columns
-    `behind` the last of them read this.
-
-    Raises:
-        ValueError: a column sees other columns than itself and those that one column before it sees.
+    `behind` the last of them read this. ValueError where a column sees other columns than itself and those that one
+    column before it sees.
     """
     slots: list[int] = window.slots_RQ[place].tolist()
     padding = slots.count(0)  # on the left

@@ -62,8 +62,7 @@ class Rows(Protocol):
             Float32 logits [R, keep, V] on the device; the mask token's are -inf, so it is never proposed. The caller
             may change them, the next call may overwrite them.
 
-        Raises:
-            ValueError: the window reaches beyond the capacity or the rows.
+        ValueError where the window reaches beyond the capacity or the rows.
         """
 
     def move(self, source: int, target: int) -> None:

@@ -34,7 +34,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _serve(options: argparse.Namespace) -> int:
-    """Serve from here."""
     try:
         listening = bind(options.host, options.port)
     except OSError as error:
@@ -141,8 +140,7 @@ def _add_limits(command: argparse.ArgumentParser) -> None:
 def bind(host: str, port: int) -> socket.socket:
     """A socket at this address, which does not listen yet: asked first, because loading takes seconds.
 
-    Raises:
-        OSError: the address is taken or not allowed.
+    OSError where the address is taken or not allowed.
     """
     listening = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     try:

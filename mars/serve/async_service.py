@@ -38,11 +38,7 @@ class AsyncStream:
         self._left: asyncio.Queue[ForwardPass | Exception | None] = asyncio.Queue()
 
     async def __aiter__(self) -> AsyncIterator[ForwardPass]:
-        """A record for each pass.
-
-        Raises:
-            Exception: a pass failed, with this error.
-        """
+        """A record for each pass, or the error of one that failed."""
         while (found := await self._left.get()) is not None:
             if isinstance(found, Exception):
                 raise found
@@ -128,9 +124,8 @@ class AsyncService:
     ) -> AsyncStream:
         """Decode `prompt` beside the others; call it in the event loop that reads the records. `free`: see `Control`.
 
-        Raises:
-            ValueError: one sentence: the decoder cannot share passes, or the prompt does not fit.
-            ApiError: the queue is full, or no more passes can be made.
+        ValueError where the decoder cannot share passes, or the prompt does not fit; ApiError where the queue is full,
+        or no more passes can be made.
         """
         control = Control(settings.threshold, settings.score, free=free)
         request = AsyncStream(self._service.submit(decoder, prompt, settings, control))

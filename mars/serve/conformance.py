@@ -45,11 +45,7 @@ class UnsupportedError(ValueError):
 
 
 def ignored(given: Iterable[tuple[str, Any]]) -> tuple[str, ...]:
-    """The names in `given` that have no effect.
-
-    Raises:
-        UnsupportedError: one of them is refused with this value, or unknown.
-    """
+    """The names in `given` that have no effect; UnsupportedError where one is refused with this value, or unknown."""
     found = []
     for name, value in given:
         says, harmless = REFUSED.get(name, ("", ()))

@@ -207,9 +207,7 @@ class Bodies:
         """The whole body; None if its client has left.
 
         What is refused is read on for a moment all the same: a client that is still sending would miss the answer.
-
-        Raises:
-            ApiError: `refused`, or the body is too large or too slow.
+        Then it raises `refused`, or an ApiError of its own where the body is too large or too slow.
         """
         length = headers.get("content-length", "0")
         if refused is None and length.isascii() and length.isdecimal() and int(length[:20]) > self._limits.body_bytes:

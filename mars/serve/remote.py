@@ -164,10 +164,8 @@ def records(
 ) -> Iterator[ForwardPass]:
     """The records of one answer as they arrive; the row there is freed when the iterator is closed or `control` stops.
 
-    The threshold stays that of the start: a request to a server cannot change it.
-
-    Raises:
-        ValueError: at the call, as `check`; while it is read, one sentence: the server refused, or broke off.
+    The threshold stays that of the start: a request to a server cannot change it. ValueError at the call, as `check`;
+    while it is read, one sentence: the server refused, or broke off.
     """
     check(checkpoint, decoder, settings)
     return _records(checkpoint, decoder, prompt, settings, control)

@@ -101,7 +101,6 @@ def _problems(settings: PairSettings, part: int) -> Iterator[Messages]:
 
 
 def _write(file: Path, lines: Iterable[dict[str, Any]]) -> None:
-    """Write a JSONL file whole or not at all."""
     part = file.with_suffix(".part")
     with part.open("w", encoding="utf-8") as open_file:
         open_file.writelines(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
