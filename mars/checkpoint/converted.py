@@ -33,7 +33,7 @@ from transformers import GenerationConfig, PreTrainedConfig, PreTrainedTokenizer
 from transformers.integrations.ggml import GGUF_CONFIG_MAPPING
 from transformers.modeling_gguf_pytorch_utils import TENSOR_PROCESSORS, TensorProcessor, get_gguf_hf_weights_map
 
-from mars.checkpoint.errors import CheckpointError, Progress, failing
+from mars.checkpoint.sources import CheckpointError, Progress, failing
 from mars.checkpoint.weights import (
     AGAIN,
     MODELS,
@@ -55,8 +55,6 @@ ARCHITECTURES = ("llama", "qwen2")
 _BROKEN = (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RuntimeError)
 _READ, _WEIGHTS, _TOKENIZER = 0.25, 0.65, 0.85
 """Shares of the work that are done when the file has been read, the weights have been converted, the tokenizer too."""
-
-_checked: dict[Path, Stamp] = {}
 
 
 def cache_folder() -> Path:
@@ -112,8 +110,9 @@ def parts_of(file: Path) -> list[Path]:
 
 def known_fingerprint(folder: Path) -> str:
     """The fingerprint of the weights in a folder: a converted one has it in its manifest."""
-    manifest, stamp = _read(folder / MANIFEST), stamp_of(folder.iterdir())
-    return str(manifest["fingerprint"]) if manifest and _checked.get(folder) == stamp else _fingerprint(folder, stamp)
+    manifest = _read(folder / MANIFEST)
+    whole = manifest is not None and _is_whole(folder)
+    return str(manifest["fingerprint"]) if manifest and whole else _fingerprint(folder, stamp_of(folder.iterdir()))
 
 
 def file_hash(file: Path) -> str:
@@ -156,22 +155,15 @@ def _make(file: Path, folder: Path, digest: str, tell: Progress) -> None:
         part.rename(folder)
     finally:
         shutil.rmtree(part, ignore_errors=True)
-    _checked[folder] = stamp_of(folder.iterdir())
 
 
 def _is_whole(folder: Path) -> bool:
-    """Whether the folder is what its manifest says; hashes are taken once in a process."""
+    """Whether the folder is what its manifest says."""
     manifest = _read(folder / MANIFEST)
     if not manifest or manifest["format"] != _FORMAT:
         return False
-    stamp = stamp_of(folder.iterdir())
-    if _checked.get(folder) == stamp:
-        return True
     files = [file for file in folder.iterdir() if file.name != MANIFEST]
-    if not all(map(Path.is_file, files)) or {file.name: file_hash(file) for file in files} != manifest["files"]:
-        return False
-    _checked[folder] = stamp
-    return True
+    return all(map(Path.is_file, files)) and {file.name: file_hash(file) for file in files} == manifest["files"]
 
 
 def _read(path: Path) -> dict[str, object] | None:

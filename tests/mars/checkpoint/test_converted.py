@@ -12,7 +12,7 @@ import pytest
 
 from mars.checkpoint import converted as module
 from mars.checkpoint.converted import MANIFEST, cache_folder, converted, known_fingerprint
-from mars.checkpoint.errors import CheckpointError
+from mars.checkpoint.sources import CheckpointError
 from mars.checkpoint.weights import folder_fingerprint
 
 
@@ -32,7 +32,6 @@ def conversions(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
 
 def forget() -> None:
     """As in a new process."""
-    module._checked.clear()
     module._hash.cache_clear()
 
 
