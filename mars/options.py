@@ -23,7 +23,6 @@ def add_decoding_options(parser: argparse.ArgumentParser) -> None:
     drafted = decoders.names(decoders.drafted())
     add("--draft", metavar="SOURCE", help=f"the same, of the model that drafts, for {drafted}")
     add_base_options(parser)
-    add_invariant_option(parser)
     add("--decoder", required=True, metavar="NAME", help=_decoder_help())
     for name, setting in SETTINGS.items():
         if setting.about:
@@ -44,16 +43,6 @@ def add_device_options(parser: argparse.ArgumentParser, *, dtype: bool = True) -
     if dtype:
         about = "default: bfloat16 on CUDA, and on a CPU with kernels for it (AVX2 or more); tiny models float32"
         parser.add_argument("--dtype", default="auto", choices=("auto", *DTYPES), help=about)
-
-
-def add_invariant_option(parser: argparse.ArgumentParser) -> None:
-    """Add --invariant and --no-invariant; None where neither is given."""
-    parser.add_argument(
-        "--invariant",
-        action=argparse.BooleanOptionalAction,
-        help="on a CPU, give a token the same logits bit for bit whatever shares its pass, so that exact decoding "
-        "writes what autoregressive decoding does (default: for bfloat16)",
-    )
 
 
 def _decoder_help() -> str:

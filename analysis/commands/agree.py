@@ -34,7 +34,7 @@ from mars.config import DTYPES, DecodingSettings
 from mars.decoders import EXACT
 from mars.decoding.base import check
 from mars.engine import ModelEngine
-from mars.options import add_base_options, add_device_options, add_invariant_option, add_setting
+from mars.options import add_base_options, add_device_options, add_setting
 
 HELP = "how many texts and tokens of decoders are those of one-token mode; fails if exact decoding is not exact"
 DECODERS = ",".join([BASELINE, *(f"{EXACT}/{layout}" for layout in ("linear", "quadratic", "lookup", "auto"))])
@@ -57,7 +57,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--checkpoint", default=DEFAULT_CHECKPOINT, metavar="SOURCE", help=f"default: {DEFAULT_CHECKPOINT}")
     add_base_options(parser)
-    add_invariant_option(parser)
     add("--against", metavar="SOURCE", help="the reference's checkpoint (default: that of --checkpoint)")
     add(
         "--reference",

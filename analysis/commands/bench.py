@@ -41,7 +41,7 @@ from mars.config import DEFAULT_BLOCK_SIZE, DecodingSettings
 from mars.decoding.base import check
 from mars.engine import Engine
 from mars.engine.backends import WARM_UPS
-from mars.options import SOURCES, add_base_options, add_device_options, add_invariant_option, add_setting
+from mars.options import SOURCES, add_base_options, add_device_options, add_setting
 
 HELP = "wall-clock speed of decoders against each other and against generate of transformers"
 FEWEST_ROUNDS = 5
@@ -52,7 +52,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--checkpoint", default=DEFAULT_CHECKPOINT, metavar="SOURCE", help=f"{SOURCES}, or an adapter")
     add_base_options(parser)
-    add_invariant_option(parser)
     drafted = decoders.names(decoders.drafted())
     add("--draft", metavar="DIR", help=f"a smaller checkpoint with the same vocabulary, for {drafted}")
     add(

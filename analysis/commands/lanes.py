@@ -32,7 +32,7 @@ from analysis.sweeps.models import ModelKey, Models, describe, training_of
 from analysis.sweeps.sweep import Sweep
 from analysis.sweeps.work import Work
 from mars.config import DecodingSettings
-from mars.options import SOURCES, add_base_options, add_device_options, add_invariant_option
+from mars.options import SOURCES, add_base_options, add_device_options
 from mars.provenance import hardware
 
 BATCHES = 8
@@ -44,7 +44,6 @@ def add_lane_options(parser: argparse.ArgumentParser, *, decoders: str, max_new_
     add = parser.add_argument
     add("--checkpoint", required=True, metavar="SOURCE", help=f"{SOURCES}, or an adapter")
     add_base_options(parser)
-    add_invariant_option(parser)
     add("--baseline", metavar="SOURCE", help=f"the checkpoint of {BASELINE} (default: that of --checkpoint)")
     add("--draft", metavar="SOURCE", help="the model that drafts, for speculative")
     add(
@@ -172,7 +171,7 @@ def _jobs(
     task: str | None,
 ) -> dict[str, Job]:
     """The job of each lane, by its label."""
-    options_of_key = ("dtype", "device", "base", "allow_other_base", "invariant")
+    options_of_key = ("dtype", "device", "base", "allow_other_base")
     own = ModelKey(checkpoint=options.checkpoint, **{name: getattr(options, name) for name in options_of_key})
     keys = {}
     for spec in specs:

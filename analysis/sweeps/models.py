@@ -28,7 +28,6 @@ class ModelKey:
     device: str = "auto"
     base: str | None = None
     allow_other_base: bool = False
-    invariant: bool | None = None
 
 
 @dataclass(slots=True)

@@ -37,7 +37,7 @@ from mars.decoders import Needs
 from mars.decoding.pair import Pair
 from mars.decoding.service import Stream, service_of
 from mars.engine import Engine, ModelEngine
-from mars.engine.backends import not_invariant
+from mars.engine.backends import can_be_invariant
 from mars.engine.workers import release
 
 __all__ = ["Checkpoint", "CheckpointError", "load_checkpoint"]
@@ -125,13 +125,12 @@ def load_checkpoint(
     base: str | None = None,
     allow_other_base: bool = False,
     progress: Progress | None = None,
-    invariant: bool | None = None,
 ) -> Checkpoint:
     """Load a folder, a Hub id, a GGUF file, a named base or the folder of an adapter (mars/checkpoint/sources.py).
 
     `dtype` is auto, float32 or bfloat16 (`choose_dtype`). `device` is auto, cpu or cuda; auto is CUDA where there is
     one. `base` is the source of an adapter's base, by default the one it was trained on; one with other weights is
-    refused without `allow_other_base`. `invariant` is that of `ModelEngine`. `progress` reports how far it is.
+    refused without `allow_other_base`. `progress` reports how far it is.
 
     Checkpoints with the same weights, dtype and device share one `engine.model` as long as one of them is there: it is
     to be read, not to be changed. CheckpointError, one sentence that names the file at fault and what to do.
@@ -158,18 +157,14 @@ def load_checkpoint(
     masks, block_size = mask_training(record, model_type, name)
     mask_token_id = tokenizer.get_vocab().get(MASK_TOKEN)
     stop_token_ids, template_ids = _special_tokens(home, tokenizer)
-    try:
-        engine = ModelEngine(
-            model,
-            stop_token_ids=stop_token_ids,
-            template_ids=template_ids,
-            mask_token_id=mask_token_id if masks else None,
-            calibration=scores_of(record).pairs,
-            invariant=invariant,
-            compact=count_weights(model.config) > SMALL,
-        )
-    except ValueError as error:
-        raise CheckpointError(str(error)) from error
+    engine = ModelEngine(
+        model,
+        stop_token_ids=stop_token_ids,
+        template_ids=template_ids,
+        mask_token_id=mask_token_id if masks else None,
+        calibration=scores_of(record).pairs,
+        compact=count_weights(model.config) > SMALL,
+    )
     release()
     return Checkpoint(
         name=name,
@@ -202,7 +197,7 @@ def choose_dtype(dtype: str, device: torch.device, config: PreTrainedConfig | No
         if device.type == "cuda":
             return torch.bfloat16
         small = config is None or count_weights(config) <= SMALL
-        return torch.float32 if small or not_invariant(device, torch.bfloat16, config) else torch.bfloat16
+        return torch.bfloat16 if not small and can_be_invariant(device, torch.bfloat16, config) else torch.float32
     if dtype not in DTYPES:
         raise CheckpointError(f"dtype must be one of auto, {', '.join(DTYPES)}, got {dtype!r}")
     found: torch.dtype = getattr(torch, dtype)
@@ -282,8 +277,8 @@ def load_pair(options: argparse.Namespace) -> Checkpoint:
 
 
 def load_source(source: str, options: argparse.Namespace) -> Checkpoint:
-    """The checkpoint of a source as --dtype, --device, --invariant, --base and --allow-other-base say, if given."""
-    names = ("dtype", "device", "invariant", "base", "allow_other_base")
+    """The checkpoint of a source as --dtype, --device, --base and --allow-other-base say, if given."""
+    names = ("dtype", "device", "base", "allow_other_base")
     return load_checkpoint(source, **{name: getattr(options, name) for name in names if hasattr(options, name)})
 
 

@@ -30,7 +30,7 @@ def kernels(module: str) -> Any | None:
 
 
 def choose(device: torch.device, dtype: torch.dtype, *, invariant: bool) -> type[Backend]:
-    """The fastest backend for weights of this type; an `invariant` one must be possible (`not_invariant`)."""
+    """The fastest backend for weights of this type; an `invariant` one must be possible (`can_be_invariant`)."""
     module = kernels("cpu.backend" if invariant else "cuda.backend") if invariant or device.type == "cuda" else None
     chosen: type[Backend] | None = module and module.backend_for(device, dtype)
     return chosen or TorchBackend
@@ -42,14 +42,9 @@ def runner_of(*, capture: bool) -> Callable[[Memory], Any] | None:
     return graphs and partial(graphs.Runner, capture=capture)
 
 
-def not_invariant(device: torch.device, dtype: torch.dtype, config: PreTrainedConfig) -> str | None:
-    """Why passes of such a plain Qwen2 or Llama cannot be invariant; None if they can."""
-    if device.type != "cpu":
-        return f"invariant passes are for the CPU, got a model on {device.type}: use --no-invariant"
-    if dtype != torch.bfloat16:
-        return f"invariant passes are for bfloat16, got {str(dtype).removeprefix('torch.')}: use --no-invariant"
-    for package in ("mars_kernels", "numba"):
-        if find_spec(package) is None:
-            return f"invariant passes need {package}, which is not installed: use --no-invariant"
-    reason: str | None = import_module("mars_kernels.cpu.tiles").refusal(config)
-    return reason
+def can_be_invariant(device: torch.device, dtype: torch.dtype, config: PreTrainedConfig) -> bool:
+    """Whether passes of such a plain Qwen2 or Llama can be invariant."""
+    if device.type != "cpu" or dtype != torch.bfloat16 or not all(map(find_spec, ("mars_kernels", "numba"))):
+        return False
+    possible: bool = import_module("mars_kernels.cpu.tiles").fits(config)
+    return possible

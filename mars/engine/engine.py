@@ -16,7 +16,7 @@ from typing import Any, Protocol, Self, TypeVar
 import torch
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from mars.engine.backends import not_invariant, runner_of
+from mars.engine.backends import can_be_invariant, runner_of
 from mars.engine.memory import Memories, Memory, Model
 from mars.engine.network import Network, supports
 from mars.engine.transformer import Transformer
@@ -115,32 +115,18 @@ class EngineWrapper:
         return self._inner.clock()
 
 
-def choose_invariant(invariant: bool | None, model: PreTrainedModel) -> bool:
-    """Whether passes of `model` are to be invariant; None, the default, is yes where they can be.
-
-    ValueError where they are asked for, but cannot be had.
-    """
-    if invariant is False:
-        return False
-    reason = not_invariant(model.device, model.dtype, model.config)
-    if reason is None and not supports(model):
-        reason = f"invariant passes are for plain Qwen2 and Llama, got {type(model).__name__}"
-    if invariant and reason is not None:
-        raise ValueError(reason)
-    return reason is None
-
-
 class ModelEngine:
     """An engine on a causal `transformers` model with full attention.
 
     Qwen2 and Llama run on `Network`, which makes the model's parameters views of its own; others on their modules.
     Engines on one model hold its weights once, in whatever layout (`Network.on`). `graphs` asks for passes of static
     shapes, which CUDA graphs replay (mars_kernels); None means on a GPU, where `Network` runs. `model` is the model
-    itself, on the same weights. `calibration` has the slope and offset of each mask's score. `invariant` gives a token
-    the same logits, bit for bit, whatever other columns and rows share its pass, so that exact decoding writes what one
-    token at a time would even where two tokens are nearly equally probable; None means for bfloat16 on a CPU that has
-    kernels for it. `compact` keeps, on a CPU, only the packed weights of the layers; the modules get theirs back when
-    `model` is asked for. ValueError where invariant passes are asked for that cannot be had.
+    itself, on the same weights. `calibration` has the slope and offset of each mask's score. `compact` keeps, on a CPU,
+    only the packed weights of the layers; the modules get theirs back when `model` is asked for.
+
+    `invariant` says that a token has the same logits, bit for bit, whatever other columns and rows share its pass, so
+    that exact decoding writes what one token at a time would even where two tokens are nearly equally probable: in
+    bfloat16 on a CPU that has kernels for it.
     """
 
     def __init__(
@@ -151,7 +137,6 @@ class ModelEngine:
         template_ids: frozenset[int] = frozenset(),
         mask_token_id: int | None = None,
         graphs: bool | None = None,
-        invariant: bool | None = None,
         compact: bool = False,
         calibration: Sequence[tuple[float, float]] = (),
     ):
@@ -162,9 +147,10 @@ class ModelEngine:
         self.context_length: int = model.config.max_position_embeddings
         self.vocab_size: int = model.config.vocab_size
         self.device: torch.device = model.device
-        self.invariant = choose_invariant(invariant, model.eval())
+        supported = supports(model.eval())
+        self.invariant = supported and can_be_invariant(model.device, model.dtype, model.config)
         layout = {"steady": self.invariant, "compact": compact}
-        self._network = Network.on(model, mask_token_id, **layout) if supports(model) else None
+        self._network = Network.on(model, mask_token_id, **layout) if supported else None
         self._model: Model = self._network or Transformer(model, mask_token_id)
         on_gpu = self.device.type == "cuda"
         wanted = on_gpu and isinstance(self._model, Network) if graphs is None else graphs

@@ -55,7 +55,7 @@ class Network:
     scores are float32, of type `dtype`, also where weights are bfloat16.
 
     `steady` gives a column the same logits, bit for bit, whatever columns and rows share its pass, where the backends
-    can (`backends.not_invariant`). `compact` packs all layers and sheds the plain weights.
+    can (`backends.can_be_invariant`). `compact` packs all layers and sheds the plain weights.
     """
 
     lean = True

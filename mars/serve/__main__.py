@@ -11,7 +11,7 @@ from pathlib import Path
 
 from mars.config import DEFAULT_THRESHOLD, MAX_BLOCK_SIZE
 from mars.garbage import gc_frozen
-from mars.options import SOURCES, add_base_options, add_device_options, add_invariant_option, parse_threshold, whole
+from mars.options import SOURCES, add_base_options, add_device_options, parse_threshold, whole
 from mars.serve import PLACES, QUEUE, Limits
 
 BAD_INPUT, CANNOT_SERVE = 2, 1
@@ -88,7 +88,6 @@ def parser() -> argparse.ArgumentParser:
     add("--checkpoint", required=True, metavar="SOURCE", help=f"{SOURCES}, or the folder of an adapter")
     add("--name", help="what requests call it (default: the checkpoint's own name)")
     add_base_options(command)
-    add_invariant_option(command)
     add_device_options(command)
     add("--threads", type=whole(1, 1024), metavar="N", help="CPU threads of a forward pass")
     add("--decoder", metavar="NAME", help="for requests that name none (default: exact decoding, else autoregressive)")

@@ -230,5 +230,5 @@ class CpuBackend(Backend):
 
 
 def backend_for(device: torch.device, dtype: torch.dtype) -> type[Backend]:
-    """The backend, where `tiles.refusal` has nothing against it."""
+    """The backend, where the model `tiles.fits`."""
     return CpuBackend

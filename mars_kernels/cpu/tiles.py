@@ -45,15 +45,12 @@ def kind_of_products() -> Any:
     return COARSE if amx.available() else avx.kind_available()
 
 
-def refusal(config: PreTrainedConfig) -> str | None:
-    """Why passes of a Qwen2 or Llama in bfloat16 cannot run on these kernels; None if they can."""
+def fits(config: PreTrainedConfig) -> bool:
+    """Whether passes of a Qwen2 or Llama in bfloat16 can run on these kernels: its matrices fill tiles of 16 x 32."""
     size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     inputs = config.hidden_size, config.intermediate_size, size * config.num_attention_heads
-    if any(number % DEPTH for number in inputs) or size * config.num_key_value_heads % TILE:
-        return "invariant passes are for matrices that fill tiles of 16 x 32 weights, and this model's do not"
-    if kind_of_products() is None:
-        return "invariant passes need an x86 CPU with AVX2 and a torch with libgomp (Linux): use --no-invariant"
-    return None
+    ragged = any(number % DEPTH for number in inputs) or size * config.num_key_value_heads % TILE
+    return not ragged and kind_of_products() is not None
 
 
 def rows_dtype(kind: Any) -> torch.dtype:

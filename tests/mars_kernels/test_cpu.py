@@ -61,7 +61,7 @@ def ahead(count: int, keep: int | None = None, start: int = 70) -> Window:
 
 
 def opened(model: PreTrainedModel, *, rows: int = 1, compact: bool = False) -> Rows:
-    engine = ModelEngine(model, stop_token_ids=frozenset(), invariant=True, compact=compact)
+    engine = ModelEngine(model, stop_token_ids=frozenset(), compact=compact)
     assert isinstance(engine._network._backend, CpuBackend)  # type: ignore[union-attr]
     found = engine.open(rows, 200)
     found.forward(chain(0, IDS[:70], 0))

@@ -53,7 +53,7 @@ def opened(
     model: PreTrainedModel, *, rows: int = 1, capacity: int = 128, chunk: int = AT, graphs: bool = False
 ) -> Rows:
     """Rows, the first of which has read the tokens before AT in chunks."""
-    cache = ModelEngine(model, stop_token_ids=frozenset(), invariant=True, graphs=graphs).open(rows, capacity)
+    cache = ModelEngine(model, stop_token_ids=frozenset(), graphs=graphs).open(rows, capacity)
     for start in range(0, AT, chunk):
         cache.forward(chain(start, min(start + chunk, AT)))
     return cache
@@ -68,7 +68,7 @@ def token_by_token(model: PreTrainedModel) -> torch.Tensor:
 
 
 def in_the_prompt(model: PreTrainedModel) -> torch.Tensor:
-    cache = ModelEngine(model, stop_token_ids=frozenset(), invariant=True).open(1, 128)
+    cache = ModelEngine(model, stop_token_ids=frozenset()).open(1, 128)
     return cache.forward(chain(0, AT + 1, 1))[0, 0]
 
 
@@ -77,7 +77,7 @@ def first_of_many(model: PreTrainedModel) -> torch.Tensor:
 
 
 def last_of_many(model: PreTrainedModel) -> torch.Tensor:
-    cache = ModelEngine(model, stop_token_ids=frozenset(), invariant=True).open(1, 300)
+    cache = ModelEngine(model, stop_token_ids=frozenset()).open(1, 300)
     cache.forward(chain(0, AT - 24))
     return cache.forward(chain(AT - 24, AT + 1, 25))[0, -1]
 
@@ -101,7 +101,7 @@ def root_of_a_tree(model: PreTrainedModel) -> torch.Tensor:
 
 
 def draft_in_a_tree(model: PreTrainedModel) -> torch.Tensor:
-    cache = ModelEngine(model, stop_token_ids=frozenset(), invariant=True).open(1, 128)
+    cache = ModelEngine(model, stop_token_ids=frozenset()).open(1, 128)
     cache.forward(chain(0, AT - 2))
     return cache.forward(tree(AT - 2))[0, 2]
 
@@ -144,7 +144,7 @@ def test_exact_decoding_writes_the_text_of_ar(layout: str) -> None:
     model = small_llama().bfloat16()
     with torch.no_grad():
         model.get_input_embeddings().weight.mul_(0.05)
-    engine = ModelEngine(model, stop_token_ids=frozenset(), mask_token_id=3, invariant=True)
+    engine = ModelEngine(model, stop_token_ids=frozenset(), mask_token_id=3)
     prompts = [TOKENS[start : start + 5 + start].tolist() for start in range(4, 12)]
     settings = DecodingSettings(max_new_tokens=40, block_size=4, layout=layout)  # type: ignore[arg-type]
     single = [list(DECODERS["autoregressive"](engine, [prompt], settings)) for prompt in prompts]
@@ -155,11 +155,12 @@ def test_exact_decoding_writes_the_text_of_ar(layout: str) -> None:
     assert output_ids(first, 0) == expected[0]
 
 
-def test_bfloat16_is_near_the_modules() -> None:
+def test_bfloat16_is_near_the_modules(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hidden states, scores and logits are float32 here and rounded there: a twentieth of the logits' norm at most."""
     model = small_llama().bfloat16()
     for invariant in (True, False):
-        cache = ModelEngine(model, stop_token_ids=frozenset(), invariant=invariant).open(1, 128)
+        monkeypatch.setattr(backends, "find_spec", lambda _, there=invariant: there)
+        cache = ModelEngine(model, stop_token_ids=frozenset()).open(1, 128)
         found = cache.forward(chain(0, AT, AT))
         with torch.no_grad():
             expected = model(TOKENS[None, :AT]).logits.float()
@@ -168,20 +169,11 @@ def test_bfloat16_is_near_the_modules() -> None:
         assert (found - exact).norm() < (expected - exact).norm()
 
 
-def test_it_is_refused_where_it_cannot_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_they_are_had_where_they_can_be(monkeypatch: pytest.MonkeyPatch) -> None:
     engine_of = partial(ModelEngine, stop_token_ids=frozenset())
-    with pytest.raises(ValueError, match="for bfloat16, got float32: use --no-invariant"):
-        engine_of(small_llama(), invariant=True)
-    with pytest.raises(ValueError, match="for matrices that fill tiles of 16 x 32 weights, and this model's do not"):
-        engine_of(small_llama(hidden_size=144).bfloat16(), invariant=True)
-    assert not engine_of(small_llama(hidden_size=144).bfloat16()).invariant
-    assert not engine_of(small_llama()).invariant
-    assert engine_of(small_llama().bfloat16()).invariant, "the default"
-    model = small_llama().bfloat16()
-    model.config.hidden_act = "gelu"
-    with pytest.raises(ValueError, match="invariant passes are for plain Qwen2 and Llama, got LlamaForCausalLM"):
-        engine_of(model, invariant=True)
+    other = small_llama().bfloat16()
+    other.config.hidden_act = "gelu"
+    assert engine_of(small_llama().bfloat16()).invariant
+    assert not any(engine_of(one).invariant for one in (small_llama(), small_llama(hidden_size=144).bfloat16(), other))
     monkeypatch.setattr(backends, "find_spec", lambda package: package != "numba" or None)
-    with pytest.raises(ValueError, match="need numba, which is not installed: use --no-invariant"):
-        engine_of(small_llama().bfloat16(), invariant=True)
     assert not engine_of(small_llama().bfloat16()).invariant

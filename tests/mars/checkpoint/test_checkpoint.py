@@ -14,7 +14,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel, PreTrai
 from mars.checkpoint.checkpoint import Checkpoint, CheckpointError, choose_dtype, load_checkpoint
 from mars.config import DecodingSettings
 from mars.decoding import DECODERS
-from mars.engine.backends import not_invariant
+from mars.engine.backends import can_be_invariant
 from mars.metrics import output_ids
 
 PROMPT = [9, 10, 11, 12]
@@ -309,7 +309,7 @@ def test_the_dtype_on_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mars.engine.backends.find_spec", lambda package: None)
     assert choose_dtype("auto", cpu, large) == torch.float32, "without numba there are no kernels for bfloat16"
     monkeypatch.undo()
-    known = not_invariant(cpu, torch.bfloat16, large) is None
+    known = can_be_invariant(cpu, torch.bfloat16, large)
     assert choose_dtype("auto", cpu, large) == (torch.bfloat16 if known else torch.float32)
     for config in (small, ragged, None):
         assert choose_dtype("auto", cpu, config) == torch.float32

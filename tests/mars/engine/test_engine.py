@@ -54,5 +54,3 @@ def test_the_library_works_without_the_kernels(tiny_folder: Path, monkeypatch: p
     assert all(write("bfloat16"))
     engine = load_checkpoint(tiny_folder, dtype="bfloat16", device="cpu").engine
     assert not ModelEngine(engine.model, stop_token_ids=frozenset(), graphs=True).static_shapes
-    with pytest.raises(ValueError, match="need mars_kernels, which is not installed: use --no-invariant"):
-        ModelEngine(engine.model, stop_token_ids=frozenset(), invariant=True)
