@@ -126,6 +126,6 @@ def test_a_compact_engine_gives_the_weights_back(
     found = engine.open(1, 128).forward(chain(0, IDS[:9], 9)).clone()
     assert engine_of()._network._held is engine._network._held  # type: ignore[union-attr]
     assert all(torch.equal(engine.model.state_dict()[name], weight) for name, weight in before.items())
-    recomputed = engine.model(torch.tensor([IDS[:9]])).logits.float()
+    recomputed = engine.model(IDS[None, :9]).logits.float()
     assert (recomputed - found).norm() < 0.05 * found.norm()
     assert engine_of()._network._held is engine._network._held  # type: ignore[union-attr]
