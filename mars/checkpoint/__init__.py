@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mars.checkpoint.sources import CheckpointError
+from mars.checkpoint.errors import CheckpointError
 
 if TYPE_CHECKING:
     from mars.checkpoint.checkpoint import Checkpoint, load_checkpoint

@@ -27,15 +27,8 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from mars.chat import MASK_TOKEN
 from mars.checkpoint.converted import known_fingerprint
-from mars.checkpoint.sources import (
-    ADAPTER_CONFIG,
-    RECORD_FILE,
-    CheckpointError,
-    Progress,
-    adapter_base,
-    failing,
-    locate,
-)
+from mars.checkpoint.errors import CheckpointError, Progress, failing
+from mars.checkpoint.sources import ADAPTER_CONFIG, RECORD_FILE, adapter_base, locate
 from mars.checkpoint.weights import AGAIN, read_json
 from mars.engine.linear import LINEARS, linear_of
 

@@ -29,7 +29,8 @@ from mars.chat import (
 )
 from mars.checkpoint.adapter import find_base, is_adapter, load_adapter, merge
 from mars.checkpoint.calibration import scores_of
-from mars.checkpoint.sources import RECORD_FILE, CheckpointError, Progress, locate
+from mars.checkpoint.errors import CheckpointError, Progress
+from mars.checkpoint.sources import RECORD_FILE, locate
 from mars.checkpoint.weights import count_weights, load_model, load_tokenizer, read_config, read_json, shared_model
 from mars.config import DEFAULT_BLOCK_SIZE, DEVICES, DTYPES, MAX_BLOCK_SIZE, DecodingSettings
 from mars.control import Control

@@ -33,7 +33,7 @@ from transformers import GenerationConfig, PreTrainedConfig, PreTrainedTokenizer
 from transformers.integrations.ggml import GGUF_CONFIG_MAPPING
 from transformers.modeling_gguf_pytorch_utils import TENSOR_PROCESSORS, TensorProcessor, get_gguf_hf_weights_map
 
-from mars.checkpoint.sources import CheckpointError, Progress, failing
+from mars.checkpoint.errors import CheckpointError, Progress, failing
 from mars.checkpoint.weights import (
     AGAIN,
     MODELS,

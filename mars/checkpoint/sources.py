@@ -9,12 +9,13 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+
+from mars.checkpoint.errors import CheckpointError, Progress
 
 RECORD_FILE = "mars.json"
 """The training record of a checkpoint or an adapter, in its folder."""
@@ -22,23 +23,6 @@ ADAPTER_CONFIG = "adapter_config.json"
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 _HUB_FILES = ["*.json", "*.safetensors", "*.jinja"]
 _GGUF = ".gguf"
-Progress = Callable[[str, float], None]
-"""Called while a checkpoint is loaded, with a short sentence and the share that is done, 0 to 1."""
-
-
-class CheckpointError(ValueError):
-    """A checkpoint that cannot be used; the message is one sentence that names the file and the fix."""
-
-
-@contextmanager
-def failing(what: str, fix: str, *kinds: type[Exception]) -> Iterator[None]:
-    """Raise CheckpointError for errors of these kinds: what fails, the first line of the error, shortened, the fix."""
-    try:
-        yield
-    except kinds as error:
-        line = (str(error).strip() or type(error).__name__).splitlines()[0]
-        reason = line if len(line) <= 160 else line[:159] + "…"
-        raise CheckpointError(f"{what} ({reason}): {fix}") from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,7 +32,7 @@ from transformers import (
 from transformers.utils import logging
 
 from mars.chat import check_template
-from mars.checkpoint.sources import CheckpointError, failing
+from mars.checkpoint.errors import CheckpointError, failing
 
 MODELS: dict[str, tuple[type[PreTrainedConfig], type[PreTrainedModel]]] = {
     "qwen2": (Qwen2Config, Qwen2ForCausalLM),

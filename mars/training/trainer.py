@@ -21,7 +21,7 @@ from torch.optim.lr_scheduler import LambdaLR
 from torch.utils.data import Dataset, Sampler
 from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-from mars.checkpoint.sources import failing
+from mars.checkpoint.errors import failing
 from mars.training.data import Conversation, Numbered
 from mars.training.settings import AdapterSettings, TrainingSettings
 

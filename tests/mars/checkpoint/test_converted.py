@@ -12,7 +12,7 @@ import pytest
 
 from mars.checkpoint import converted as module
 from mars.checkpoint.converted import MANIFEST, cache_folder, converted, known_fingerprint
-from mars.checkpoint.sources import CheckpointError
+from mars.checkpoint.errors import CheckpointError
 from mars.checkpoint.weights import folder_fingerprint
 
 
