@@ -14,7 +14,7 @@ from mars.metrics import Tally
 
 NAME = "5-first-look"
 RECORDED = "static/recorded.txt"
-"""Its address, relative to the page (app/server/serving.py)."""
+"""Its address, relative to the page (app/server/routes.py)."""
 
 
 @cache

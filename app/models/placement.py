@@ -42,7 +42,7 @@ def read_libraries() -> None:
 
 
 class Loader:
-    """Loads a checkpoint and warms it up; without `threads` it leaves one to the page. The rest is for adapters."""
+    """Loads a checkpoint and warms it up; without `threads` a core is left to the page. The rest is for adapters."""
 
     def __init__(
         self, device: str, threads: int | None = None, *, base: str | None = None, allow_other_base: bool = False
