@@ -14,7 +14,7 @@ const MISSING = "This recording could not be read. Is this browser online?";
 
 // The lines of a run on the server, until it is closed. The browser connects again by itself and says how many lines it
 // has; `say` hears of a connection that was lost, and null when there is one; `lost` that no more will come.
-export function liveRun(run, { hear, say, lost }) {
+function liveRun(run, { hear, say, lost }) {
   const source = new EventSource(ours(`runs/${run}/events`));
   source.onopen = () => say(null);
   source.onmessage = ({ data }) => hear(messagesOf(data));
