@@ -249,7 +249,7 @@ def forward_pass(
     def token(text: str, proposal: Proposal) -> Token:
         found = [(pieces[other], round(probability, 4)) for other, probability in proposal.alternatives[:alternatives]]
         ends = proposal.token_id in stop_ids
-        return text, round(proposal.score, 4), proposal.source, ends, KINDS[proposal.source], found
+        return text, round(proposal.score, 8), proposal.source, ends, KINDS[proposal.source], found
 
     return {
         "kind": "pass",
@@ -259,7 +259,7 @@ def forward_pass(
         "threshold": row.threshold,
         "window": len(row.proposals),
         "tokens": [token(text, proposal) for text, proposal in zip(texts, row.proposals, strict=False)],
-        "ghosts": [(pieces[one.token_id], round(one.score, 4), one.source) for one in row.proposals[row.accepted :]],
+        "ghosts": [(pieces[one.token_id], round(one.score, 8), one.source) for one in row.proposals[row.accepted :]],
         "reasons": list(row.trace.reasons) if row.trace else [],
         "masks": row.masks,
         "seconds": round(record.seconds, 6),

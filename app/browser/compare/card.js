@@ -5,7 +5,7 @@ import { alternativeList, Card } from "../shared/card.js";
 import { isSurerWhenLower } from "../shared/decoders.js";
 import { announce, button, make } from "../shared/dom.js";
 import { sentenceOf } from "../shared/reasons.js";
-import { thresholdName, visiblePiece } from "../shared/tokens.js";
+import { cut, thresholdName, visiblePiece } from "../shared/tokens.js";
 
 const CONTROL = /^<[^ ]+>$/; // as a text it would be no control token
 
@@ -61,7 +61,7 @@ export class TokenCard extends Card {
 
 function scoreWords({ score: name }, score, threshold) {
   const words = name === "probability" ? "Score" : `${name[0].toUpperCase()}${name.slice(1)}`;
-  return `${words} ${score.toFixed(4)}${isSurerWhenLower(name) ? " nats" : ""} · ${thresholdName(threshold)}`;
+  return `${words} ${cut(score, 4, name)}${isSurerWhenLower(name) ? " nats" : ""} · ${thresholdName(threshold)}`;
 }
 
 // Why a proposal was accepted or refused, in a sentence.

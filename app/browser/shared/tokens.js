@@ -9,9 +9,12 @@ export function decimals(value, places) {
   return value.toLocaleString("en-US", { minimumFractionDigits: places, maximumFractionDigits: places });
 }
 
-// Cut, not rounded: a score must not look as if it reached a threshold that it does not.
-export function cut(value, places) {
-  return decimals(Math.floor(value * 10 ** places + 1e-9) / 10 ** places, places);
+// Cut, not rounded, by the `score` of this name (without it, as a probability): it must not look as if it reached a
+// threshold that it does not.
+export function cut(value, places, score) {
+  const scaled = value * 10 ** places;
+  const whole = isSurerWhenLower(score) ? Math.ceil(scaled - 1e-9) : Math.floor(scaled + 1e-9);
+  return decimals(whole / 10 ** places, places);
 }
 
 export function thresholdName(threshold) {

@@ -3,7 +3,7 @@
 
 import { decoderOf, isCounted, isSurerWhenLower } from "../shared/decoders.js";
 import { sentenceOf } from "../shared/reasons.js";
-import { decimals, plural, visiblePiece } from "../shared/tokens.js";
+import { cut, decimals, plural, visiblePiece } from "../shared/tokens.js";
 import { thresholdless, wouldAccept } from "./what-if.js";
 
 const NAMES = { prefill: "Prompt", commit: "Cache", draft: "Draft" };
@@ -109,7 +109,8 @@ export class SteppedLane {
   describe(pass, place) {
     const { token_id: token, score } = pass.row.proposals[place];
     const fate = this.keeps(pass, place) ? "a draft for the next pass" : place < pass.row.accepted ? "accepted" : "not accepted";
-    return `${this.label(token)}: ${this.lane.settings.score} ${decimals(score, 2)}, ${fate}`;
+    const name = this.lane.settings.score;
+    return `${this.label(token)}: ${name} ${cut(score, 2, name)}, ${fate}`;
   }
 }
 

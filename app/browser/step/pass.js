@@ -100,7 +100,7 @@ export class WindowView {
     line("bar", proposal.score);
     if (this.pass.row.threshold !== null) line("tau", this.pass.row.threshold);
     if (place > 0 && this.what) line("what-if", this.what.threshold);
-    return put(node, make("span", "step-value", cut(proposal.score, 3)));
+    return put(node, make("span", "step-value", cut(proposal.score, 3, this.lane.lane.settings.score)));
   }
 
   said(proposal, place, fate) {
@@ -135,7 +135,8 @@ export class ProposalCard extends Card {
     const { proposals, threshold } = pass.row;
     const { score, alternatives, token_id: said } = proposals[place];
     const of = `${lane.name(pass)} · proposal ${place + 1} of ${proposals.length}`;
-    const numbers = `${lane.lane.settings.score} ${cut(score, 4)}${threshold === null ? "" : ` · ${thresholdName(threshold)}`}`;
+    const { score: name } = lane.lane.settings;
+    const numbers = `${name} ${cut(score, 4, name)}${threshold === null ? "" : ` · ${thresholdName(threshold)}`}`;
     this.open(
       node,
       node.querySelector("button"),

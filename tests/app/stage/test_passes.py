@@ -88,6 +88,20 @@ def test_entropy_is_surer_when_it_is_lower(mount: Mount, play: Any) -> None:
     assert "its entropy is not above τ" in tab.inner_text(".lens-card")
 
 
+@pytest.mark.parametrize(
+    ("name", "score", "threshold", "shown"),
+    [("probability", 0.79999, 0.8, "Score 0.7999"), ("entropy", 0.80001, 0.8, "Entropy 0.8001 nats")],
+)
+def test_no_score_looks_as_if_it_met_the_threshold(
+    mount: Mount, play: Any, name: str, score: float, threshold: float, shown: str
+) -> None:
+    tab = mount()
+    play.start(tab, play.lane("b", "masks", score=name, follows=False, threshold=threshold))
+    play.feed(tab, play.passed("b", 1, [play.token("first", score)], threshold=threshold, score=name))
+    tab.locator(".lens-text .lens-token").first.hover()
+    assert shown in tab.inner_text(".lens-card")
+
+
 def test_a_card_says_what_else_was_likely(mount: Mount, play: Any) -> None:
     tab = mount()
     play.sample(tab)
