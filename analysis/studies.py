@@ -1,7 +1,7 @@
 """The studies: what is measured, by which command, and the claims and figures that rest on it. No torch here.
 
 `reproduce` runs their commands, the runs of a study name it as their plan, claims and figures ask which studies they
-rest on. What a figure asks is in `analysis/questions.py`.
+rest on. What a figure asks is in `analysis/figures/`.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from collections import Counter
 from pathlib import Path
 
 from analysis.claims import CLAIMS
-from analysis.questions import FIGURES
+from analysis.figures import FIGURES
 from analysis.runs import read_runs
 from analysis.studies import RUNS, STUDIES, Study, behind_claim, behind_figure, in_order
 from analysis.text_table import aligned

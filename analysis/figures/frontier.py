@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 
+from analysis.figures.figure import Figure
 from analysis.figures.points import ACCURACY, AGREEMENT, PER_FORWARD, PER_SECOND, POINTS, SAME_TEXT
 from analysis.figures.style import BASELINE, BASELINE_RANK, NEUTRAL, Look, drawn, empty, finish, translucent
 from analysis.figures.words import folded
@@ -124,3 +125,14 @@ def _errors(rows: pd.DataFrame, measure: str, colour: str) -> dict[str, Any]:
         "thickness": 1.2,
         "width": 0,
     }
+
+
+FRONTIER = Figure(
+    question="How much accuracy do more tokens cost?",
+    reading="Up is more accurate: the difference from AR on the same problems, in points, with its 95 % interval. "
+    "For answers that are not scored, up is the share of tokens that equal those of one-token mode. Right is "
+    "more tokens, per second or per forward pass. A line joins the thresholds of one decoder, from one-token "
+    "mode to the lowest; a decoder without a threshold is a single mark. The dashed line is AR.",
+    draw=frontier,
+    points=frontier_points,
+)

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from analysis.figures.figure import Figure
 from analysis.figures.frontier import AXES, drawable
 from analysis.figures.points import LOSS, PER_FORWARD, SAME_TEXT
 from analysis.figures.style import BLUE, GUIDE, NEUTRAL, WIDTH, empty, finish
@@ -141,3 +142,14 @@ def _tried(row: dict[str, float], points: float) -> str:
     verdict = "surely" if row["qualifies"] else "not surely"
     tried = f"p = {row['p_value']:.2g}, settings tried: {int(row['tried'])}"
     return f"{verdict} less than {points:g} points lost<br>{tried}"
+
+
+EQUAL_ACCURACY = Figure(
+    question="Which decoder is fastest within the accuracy budget?",
+    reading="For each decoder, the setting with the most tokens that is within the budget with 95 % confidence, by "
+    "a score test on the same problems as AR, corrected for all settings tried. An exact decoder that wrote AR's "
+    "text in every answer needs no test.",
+    draw=equal_accuracy,
+    points=equal_accuracy_points,
+    budget=True,
+)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from analysis.figures import FIGURES
 from app.compare import problems, recorded
 from app.compare.runner import Runner
 from app.models.manager import Models
@@ -14,7 +15,7 @@ from app.scheduling import AdmissionQueue, Sessions
 from app.tabs import learn
 from app.tradeoffs.answers import RequestHandler
 from app.tradeoffs.run_cache import RunCache
-from app.tradeoffs.view import FIGURES, View
+from app.tradeoffs.view import View
 from mars.garbage import gc_frozen
 
 EXAMPLES = Path(__file__).parents[2] / "assets" / "examples"

@@ -9,14 +9,13 @@ from typing import Annotated, Any
 
 from plotly.io.json import to_json_plotly
 
-from analysis.figures import template
-from analysis.questions import FIGURES as QUESTIONS
+from analysis.figures import FIGURES, template
 from app.compare.runner import Runner
 from app.models.sentences import answered
 from app.tradeoffs import drawing, tables
 from app.tradeoffs.card import card, entry_of, samples
 from app.tradeoffs.run_cache import RunCache
-from app.tradeoffs.view import FEWEST_POINTS, FIGURES, MOST_POINTS, POINTS, Text, View
+from app.tradeoffs.view import FEWEST_POINTS, MOST_POINTS, POINTS, Text, View
 from mars.schema import Strict, bounds, checked
 
 Place = Annotated[int, bounds(0, 1_000_000)]
@@ -66,7 +65,7 @@ class RequestHandler:
                 shown = self._drawn(View.of(about))
         return {
             "shown": shown,
-            "figures": [{"value": name, "label": QUESTIONS[name].question} for name in FIGURES],
+            "figures": [{"value": name, "label": figure.question} for name, figure in FIGURES.items()],
             "points": {"value": POINTS, "least": FEWEST_POINTS, "most": MOST_POINTS},
             "templates": {name: template(dark=name == "dark").to_plotly_json() for name in ("light", "dark")},
             "problems": list(store.problems),

@@ -7,10 +7,8 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 
-from analysis import figures
-from analysis.figures import POOLED
+from analysis.figures import FIGURES, POOLED
 from analysis.figures.words import task_words, threshold_words
-from analysis.questions import FIGURES
 from analysis.studies import behind_figure
 from app.tradeoffs import tables, together
 from app.tradeoffs.operating import Finding, finding
@@ -18,7 +16,7 @@ from app.tradeoffs.run_cache import RunCache
 from app.tradeoffs.together import Together
 from app.tradeoffs.view import AXES, PER_FORWARD, View
 
-BARS, FRONTIER = "equal_accuracy", "frontier"
+FRONTIER = "frontier"
 CHAT = "chat"
 """Of ordinary questions, which nobody judges: a way to look at the pair beside its families."""
 _PICKED = "the answer: within {points:g} points of AR"
@@ -41,18 +39,16 @@ class Selection:
     @property
     def points(self) -> pd.DataFrame:
         """The numbers that are drawn, one row a mark."""
-        found: pd.DataFrame = getattr(figures, f"{self.view.figure}_points")(self.shown, **self._options)
-        return found
+        return FIGURES[self.view.figure].points(self.shown, **self._options)
 
     @property
     def figure(self) -> go.Figure:
         """The figure itself."""
-        found: go.Figure = getattr(figures, self.view.figure)(self.shown, **self._options)
-        return found
+        return FIGURES[self.view.figure].draw(self.shown, **self._options)
 
     @property
     def _options(self) -> dict[str, Any]:
-        budget = {"points": self.view.points} if self.view.figure == BARS else {}
+        budget = {"points": self.view.points} if FIGURES[self.view.figure].budget else {}
         return {"against": self.view.against, **budget}
 
 
@@ -118,7 +114,7 @@ def draw(run_cache: RunCache, view: View) -> dict[str, Any]:
         "tasks": [{"value": name, "label": title[:1].upper() + title[1:]} for name, title in names.items()],
         "task": picked.task,
         "answer": {"sentence": answer.sentence, "how": answer.how, "run": answer.chosen},
-        "table": tables.table(listed(picked, points), view.figure),
+        "table": tables.table(listed(picked, points)),
     }
 
 

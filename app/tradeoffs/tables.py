@@ -37,7 +37,7 @@ _SETTING = (
     Column(label="Threshold", words=threshold_words, number=True),
 )
 _BARS = (
-    Column(label="Qualifies", words=lambda row: "yes" if row["qualifies"] else "no"),
+    Column(label="Qualifies", words=lambda row: "" if "qualifies" not in row else "yes" if row["qualifies"] else "no"),
     _plain("p of the loss", "p_value", ".2g"),
     _plain("Settings tried", "tried", ".0f"),
 )
@@ -55,10 +55,10 @@ _MEASURED = (
 )
 
 
-def table(points: pd.DataFrame, figure: str) -> dict[str, Any]:
+def table(points: pd.DataFrame) -> dict[str, Any]:
     """The table of a figure, without empty columns; each row has the `id` of its run."""
     rows = points.head(MOST_ROWS).to_dict("records")
-    columns = [*_SETTING, *(_BARS if figure == "equal_accuracy" else ()), *_MEASURED]
+    columns = [*_SETTING, *_BARS, *_MEASURED]
     columns = [column for column in columns if any(map(column.words, rows))]
     return {
         "columns": [{"label": column.label, "number": column.number} for column in columns],

@@ -6,13 +6,12 @@ from typing import Annotated
 
 from pydantic import Field
 
-from analysis.figures import POOLED
+from analysis.figures import FIGURES, POOLED
 from mars.schema import Strict, bounds, checked, one_of
 
 PER_SECOND, PER_FORWARD = "tokens_per_second", "tokens_per_forward"
 AXES = {PER_SECOND: "throughput (tok/s)", PER_FORWARD: "tokens per forward"}
-FIGURES = ("frontier", "equal_accuracy")
-"""The first is shown first."""
+_FIRST = next(iter(FIGURES))
 _FORMER_FIGURES = ("efficiency", "acceptance", "ablation", "scores", "caching", "reliability", "load", "families")
 _FORMER_FIELDS = ("chosen", "published", "more")
 """Of links and scripts from before: these are ignored, and the first figure takes the place of those that are gone."""
@@ -28,7 +27,7 @@ POINTS = 2.0
 class View(Strict):
     """A view. `runs` names a set of runs that compare, empty for the first; `batch` is for throughput."""
 
-    figure: str = FIGURES[0]
+    figure: str = _FIRST
     against: str = PER_SECOND
     task: Text = POOLED
     points: Annotated[float, bounds(FEWEST_POINTS, MOST_POINTS)] = POINTS
@@ -41,7 +40,7 @@ class View(Strict):
         if isinstance(question, Mapping):
             question = {name: value for name, value in question.items() if name not in _FORMER_FIELDS}
             if question.get("figure") in _FORMER_FIGURES:
-                question["figure"] = FIGURES[0]
+                question["figure"] = _FIRST
         view: View = checked(cls, question, "the view")
         checked(one_of(FIGURES), view.figure, "figure")
         checked(one_of(AXES), view.against, "against")

@@ -33,7 +33,7 @@ SHORT = "4-function"
 
 def write_site(folder: Path, runs: Path) -> int:
     """Export with few measured runs, and of the figures the first alone."""
-    records.FIGURES, records.BUDGETS, run_cache.RUNS = records.FIGURES[:1], records.BUDGETS[:2], runs
+    records.FIGURES, records.BUDGETS, run_cache.RUNS = list(records.FIGURES)[:1], records.BUDGETS[:2], runs
     return command.main(["--output", str(folder)])
 
 

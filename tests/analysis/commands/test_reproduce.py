@@ -10,7 +10,7 @@ import pytest
 from analysis.__main__ import main, parser
 from analysis.claims import CLAIMS
 from analysis.commands import reproduce
-from analysis.questions import FIGURES
+from analysis.figures import FIGURES
 from analysis.runs import open_runs, read_runs, write_run
 from analysis.studies import STUDIES, in_order, study_of
 

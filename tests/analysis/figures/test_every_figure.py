@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -14,9 +15,9 @@ EVIL = "<i>&%{x}$y$"
 ESCAPED = "&lt;i&gt;&amp;&#37;{x}&#36;y&#36;"
 
 DRAWN: dict[str, Callable[[pd.DataFrame], go.Figure]] = {
-    "frontier": figures.frontier,
-    "frontier/seconds": lambda table: figures.frontier(table, against="tokens_per_second"),
-    "equal accuracy": lambda table: figures.equal_accuracy(table, points=10),
+    f"{name}/{against}": partial(figure.draw, against=against, **({"points": 10} if figure.budget else {}))
+    for name, figure in figures.FIGURES.items()
+    for against in ("tokens_per_forward", "tokens_per_second")
 }
 every_figure = pytest.mark.parametrize("name", DRAWN)
 

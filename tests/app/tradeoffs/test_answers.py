@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from analysis.questions import FIGURES as QUESTIONS
+from analysis.figures import FIGURES
 from app.compare.runner import Runner
 from app.models.sentences import UNKNOWN
 from app.tradeoffs.answers import RequestHandler
 from app.tradeoffs.run_cache import RunCache
-from app.tradeoffs.view import FIGURES, View
+from app.tradeoffs.view import View
 
 VIEW: dict[str, Any] = {"figure": "frontier", "against": "tokens_per_forward"}
 
@@ -27,7 +27,7 @@ def ask(handler: RequestHandler, what: Any, about: Any = None, ticket: Any = 7) 
 def test_it_begins_with_the_figures_and_both_grounds(handler: RequestHandler) -> None:
     told = ask(handler, "begin")
     assert told["ticket"] == 7
-    assert [each["label"] for each in told["figures"]] == [QUESTIONS[name].question for name in FIGURES]
+    assert [each["label"] for each in told["figures"]] == [figure.question for figure in FIGURES.values()]
     inks = [told["templates"][ground]["layout"]["font"]["color"] for ground in ("light", "dark")]
     assert len(set(inks)) == 2
     assert told["problems"] == []

@@ -5,11 +5,11 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from analysis.figures import POOLED, frontier_points
+from analysis.figures import FIGURES, POOLED, frontier_points
 from app.tradeoffs import drawing, together
 from app.tradeoffs.run_cache import RunCache
 from app.tradeoffs.tables import csv
-from app.tradeoffs.view import AXES, FIGURES, PER_FORWARD, PER_SECOND, View
+from app.tradeoffs.view import AXES, PER_FORWARD, PER_SECOND, View
 
 
 def draw(run_cache: RunCache, figure: str = "frontier", against: str = PER_FORWARD, **asked: Any) -> dict[str, Any]:

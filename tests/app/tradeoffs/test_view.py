@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 
-from analysis.questions import FIGURES as QUESTIONS
-from app.tradeoffs.view import FIGURES, View
+from analysis.figures import FIGURES
+from app.tradeoffs.view import View
 
 PLAIN: dict[str, Any] = {"figure": "frontier", "against": "tokens_per_second"}
 
@@ -14,8 +14,8 @@ def test_a_view_is_read() -> None:
 
 
 def test_each_figure_has_a_question_and_an_answer() -> None:
-    assert all(QUESTIONS[name].question.endswith("?") for name in FIGURES)
-    assert all(figure.reading.endswith(".") for figure in QUESTIONS.values())
+    assert all(figure.question.endswith("?") for figure in FIGURES.values())
+    assert all(figure.reading.endswith(".") for figure in FIGURES.values())
 
 
 @pytest.mark.parametrize("figure", ["caching", "load"])
