@@ -22,6 +22,7 @@ from mars import reference
 from mars.checkpoint import Checkpoint, load_checkpoint
 from mars.config import DecodingSettings
 from mars.control import Control
+from mars.decoders import TABLE
 from mars.decoding import DECODERS
 from mars.decoding.pair import Pair
 from mars.decoding.self_speculative import SURE
@@ -70,6 +71,7 @@ def twin_of(decoder: str, options: DecodingSettings, *, static: bool = False) ->
         # Where every pass has the same width, the linear layout keeps unsure drafts too.
         sure = None if options.layout == "quadratic" else 0.0 if static else SURE
         return partial(reference.exact, settings=options if decoder == "relaxed" else plain, sure=sure), "passes"
+    assert options.threshold is None or TABLE[decoder].family == "exact", f"say what {decoder} equals"
     return partial(reference.mars, settings=plain), "proposals" if decoder == "autoregressive" else "text"
 
 
@@ -125,6 +127,10 @@ def written() -> dict[tuple[str, int], list[reference.Pass]]:
     return {}
 
 
+def test_every_decoder_has_a_case() -> None:
+    assert {case.split(",")[0] for case in CASES} == set(DECODERS)
+
+
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize(
     ("rows", "sampling", "limit"),
@@ -154,13 +160,13 @@ def test_in_bfloat16_they_differ_by_rounding(case: str, load: Any, prompts: Any)
     """Each pass is read again by transformers: a token may be this much less probable than the rule asks for."""
     checkpoint, plain = load("bfloat16")
     mask = checkpoint.engine.mask_token_id
-    options = DecodingSettings(**{"max_new_tokens": 24, **CASES[case]})
+    options, info = DecodingSettings(**{"max_new_tokens": 24, **CASES[case]}), TABLE[case.split(",")[0]]
     records = decode(case, checkpoint.engine, prompts, options)
     for row, prompt in list(enumerate(prompts))[::3]:
         text = list(prompt)
         for part in parts(records, row):
             tokens = list(part.accepted_ids)
-            masked = "window" in case or "block" in case
+            masked = info.has_one_token_mode
             read = [*text, *([mask] * (part.accepted - 1) if masked else tokens[:-1])]
             scores = reference.predict(plain, read, part.accepted, mask).log_softmax(-1)
             losses = scores.amax(-1) - scores[range(part.accepted), tokens]
