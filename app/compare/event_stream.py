@@ -97,13 +97,18 @@ class EventStream:
         self.identity = identity
         self.session = session
         self.live = live
-        self.closed = False
+        self.closed_at: float | None = None
         self._now = now
         self._changed = threading.Condition()
         self._lines: list[str] = []
         self._result: Run | None = None
         self._wakes: list[Callable[[], None]] = []
         self._left = now()
+
+    @property
+    def closed(self) -> bool:
+        """Whether the run is over."""
+        return self.closed_at is not None
 
     def write(self, steps: Iterable[Step]) -> None:
         """Append the lines of `steps` as they are due; ends the run when no page has followed for FOLLOWED_SECONDS."""
@@ -128,7 +133,7 @@ class EventStream:
         """End the stream: the run is over, and no more lines come."""
         with self._changed:
             self._result = result
-            self.closed = True
+            self.closed_at = self._now()
             self._wake()
 
     def result(self, timeout_seconds: float) -> Run | None:
@@ -185,10 +190,11 @@ class EventStreams:
         self._streams: dict[str, EventStream] = {}
 
     def open(self, identity: str, session: str, live: LiveRun) -> EventStream:
-        """A new event stream for a run; drops all but the latest of those that are over."""
+        """A new event stream for a run; of those that are over, all but the last to end are dropped."""
         event_stream = EventStream(identity, session, live)
         with self._lock:
-            for name in [name for name, one in self._streams.items() if one.closed][:-MOST_KEPT]:
+            ended = sorted((one.closed_at, name) for name, one in self._streams.items() if one.closed_at is not None)
+            for _, name in ended[:-MOST_KEPT]:
                 del self._streams[name]
             self._streams[identity] = event_stream
         return event_stream

@@ -134,6 +134,9 @@ def test_lines_stay_after_the_end() -> None:
     assert streams.find("0") is None
     assert streams.find(str(number)) is not None
     assert streams.find("going") is going
+    going.close()
+    streams.open("next", "me", live())
+    assert streams.find("going") is going
 
 
 @dataclass
