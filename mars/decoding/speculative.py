@@ -44,7 +44,11 @@ def speculative(
             "command line, or Pair(target, draft) in Python"
         )
     check(engine.draft, prompts, settings)
-    return _passes(engine, prompts, settings, control or Control(settings.threshold, settings.score))
+    write: Method = autoregressive.method_of(engine.draft, settings)
+    if engine.draft.mask_token_id is not None:
+        masks = min(settings.masks, settings.draft_tokens - 1)
+        write = replace(sliding_window.method_of(engine.draft, settings), masks=masks, fits=False)
+    return _passes(engine, write, prompts, settings, control or Control(settings.threshold, settings.score))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,13 +92,11 @@ class DraftRow(Row):
         return RowPass(self.number, start, proposals, 0, threshold, reason, traced)
 
 
-def _passes(pair: Pair, prompts: Prompts, settings: DecodingSettings, control: Control) -> Iterator[ForwardPass]:
+def _passes(
+    pair: Pair, write: Method, prompts: Prompts, settings: DecodingSettings, control: Control
+) -> Iterator[ForwardPass]:
     most = settings.draft_tokens
     verify = Verify(drafts=most, score=settings.score, alternatives=settings.alternatives)
-    write: Method = autoregressive.method_of(pair.draft, settings)
-    if pair.draft.mask_token_id is not None:
-        masks = min(settings.masks, most - 1)
-        write = replace(sliding_window.method_of(pair.draft, settings), masks=masks, fits=False)
     capacity = max(map(len, prompts)) + settings.max_new_tokens + verify.lookahead + write.lookahead
     target, draft = (Pool(one, len(prompts), capacity) for one in (pair, pair.draft))
     row_of = partial(Row, method=verify, settings=settings, control=control)
