@@ -39,8 +39,8 @@ const windowPage = {
   title: "Masks in the window",
   question: "How can one pass write several tokens?",
   text: [
-    "Many tokens leave hardly any choice: after “Monday,” comes “Tuesday”. MARS appends masks to the text, here five of " +
-      "them, and forwards them in the same pass. The last real token " +
+    "Many tokens leave hardly any choice: in a list of planets, “Venus” follows “Mercury,”. MARS appends masks to the " +
+      "text, here five of them, and forwards them in the same pass. The last real token " +
       "proposes the next token, as before; each mask proposes the token one place further on.",
     "The first proposal has read only real text. The others have read masks: they do not know the tokens before " +
       "them. Those from the left that are sure enough are accepted, and the masks move on. Each coloured " +

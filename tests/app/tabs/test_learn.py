@@ -52,9 +52,9 @@ def test_the_real_model_wrote_one_text_three_ways(
     material: dict[str, Any],
 ) -> None:
     assert [material[way]["checkpoint"] for way in ("ar", "mars", "exact")] == [
-        "smollm2-135m",
-        "smollm2-135m-gated",
-        "smollm2-135m-gated",
+        "smollm2-135m-sft",
+        "smollm2-135m-mars",
+        "smollm2-135m-mars",
     ]
     assert material["mars"]["written"] == material["ar"]["written"]
     assert max(step["accepted"] for step in material["mars"]["passes"]) >= 3
