@@ -15,9 +15,8 @@ from analysis.figures.words import decoder_words, heeds_threshold, threshold_wor
 from analysis.runs.baseline import writes_one_token
 from analysis.sweeps.jobs import turns_of
 from analysis.sweeps.plan import Group, SweepPlan
-from mars import decoding
+from mars import decoders, decoding
 from mars.config import DEFAULTS, DecodingSettings
-from mars.decoders import TABLE
 from mars.decoding.service import Service
 from mars.generate import main
 from mars.metrics import output_ids
@@ -60,7 +59,7 @@ def test_the_command_line_helps_and_runs_it(
     with pytest.raises(SystemExit):
         main(["--help"])
     helped = " ".join(capsys.readouterr().out.split())
-    names = ", ".join(name for name, info in TABLE.items() if info.needs == "masks")
+    names = ", ".join(name for name, info in decoders.TABLE.items() if info.needs == "masks")
     assert "joint_window" in names
     assert f"for a MARS checkpoint: {names};" in helped
     given = [
@@ -108,8 +107,8 @@ def test_trade_offs_has_words_for_it(decoder: ModuleType) -> None:
 def test_every_decoder_has_a_chapter() -> None:
     """docs/decoders.md describes those of the table, and no others."""
     page = (ROOT / "docs/decoders.md").read_text(encoding="utf-8")
-    assert set(re.findall(r"^## `(\w+)`$", page, re.MULTILINE)) == set(TABLE)
-    assert not [name for name in TABLE if f"| [`{name}`](#{name}) |" not in page]
+    assert set(re.findall(r"^## `(\w+)`$", page, re.MULTILINE)) == set(decoders.TABLE)
+    assert not [name for name in decoders.TABLE if f"| [`{name}`](#{name}) |" not in page]
 
 
 def test_the_files_that_the_page_names_are_there() -> None:

@@ -71,7 +71,7 @@ def twin_of(decoder: str, options: DecodingSettings, *, static: bool = False) ->
         # Where every pass has the same width, the linear layout keeps unsure drafts too.
         sure = None if options.layout == "quadratic" else 0.0 if static else SURE
         return partial(reference.exact, settings=options if decoder == "relaxed" else plain, sure=sure), "passes"
-    assert options.threshold is None or TABLE[decoder].family == "exact", f"say what {decoder} equals"
+    assert options.threshold is None or TABLE[decoder].family != "masks", f"say what {decoder} equals"
     return partial(reference.mars, settings=plain), "proposals" if decoder == "autoregressive" else "text"
 
 
