@@ -234,10 +234,11 @@ def threshold_of(value: object) -> float | None:
 
 
 def stop_words(value: object, start: Start) -> str:
-    """What was measured at this value of the slider: its accuracy and speed beside AR; empty where nothing was."""
+    """What was measured at this value of the slider: its accuracy and speed beside AR; or where it was measured."""
     stop = next((stop for stop in start.stops if stop.threshold == threshold_of(value)), None)
     if stop is None:
-        return ""
+        measured = sorted(f"{stop.threshold:.2f}" for stop in start.stops)
+        return f"Accuracy and speed were measured at τ {', '.join(measured)}." if measured else ""
     points, low, high = stop.points
     change = f"{abs(points):.1f} points {'less' if points < 0 else 'more'} accurate than AR"
     low, high = (-high, -low) if points < 0 else (low, high)

@@ -80,9 +80,10 @@ def test_a_pair_begins_where_its_record_says(tmp_path: Path) -> None:
     [
         (0.99, "On 1,200 problems: 0.2 points more accurate than AR [−1.6, 1.1], 2.1× as fast"),
         (0.8, "On 1,200 problems: 1.7 points less accurate than AR [−0.2, 3.2], 2.8 tokens a pass"),
-        (0.9, ""),
-        (1.0, ""),
+        (0.9, "Accuracy and speed were measured at τ 0.80, 0.99."),
+        (1.0, "Accuracy and speed were measured at τ 0.80, 0.99."),
     ],
 )
 def test_a_stop_says_what_was_measured_there(value: float, words: str) -> None:
     assert stop_words(value, scores_of({"default": {"stops": STOPS}}).default) == words
+    assert stop_words(value, scores_of({}).default) == ""
