@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from scipy.stats import binomtest
 
 CONFIDENCE = 0.95
 RESAMPLES = 10_000
@@ -54,6 +53,8 @@ def wilson_interval(successes: int, trials: int) -> tuple[float, float]:
         raise ValueError(f"trials must be >= 1, got {trials}")
     if not 0 <= successes <= trials:
         raise ValueError(f"successes must be between 0 and the {trials} trials, got {successes}")
+    from scipy.stats import binomtest  # late: it takes a second, and the page starts without it
+
     interval = binomtest(successes, trials).proportion_ci(CONFIDENCE, method="wilson")
     return float(interval.low), float(interval.high)
 

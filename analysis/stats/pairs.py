@@ -14,8 +14,7 @@ from typing import Any, Self
 
 import numpy as np
 import pandas as pd
-from scipy.optimize import brentq
-from scipy.stats import norm
+from scipy.special import ndtr, ndtri
 
 from analysis.stats.intervals import CONFIDENCE, Interval, share
 from analysis.stats.resampling import UNDER, check_divisible, in_order, percentiles, problems_of, resampled_sums, sums
@@ -56,12 +55,12 @@ class PairedDifference:
         n, gained, lost = self.n, self.gained, self.lost
         if n < 1 or min(gained, lost) < 0 or gained + lost > n:
             raise ValueError(f"n must be >= 1 and at least as many as changed, got {gained} + {lost} of {n}")
-        tail = norm.isf((1 - confidence) / 2)
+        tail = -ndtri((1 - confidence) / 2)
         return Interval((gained - lost) / n * POINTS, *(_limit(gained, lost, n, z) for z in (tail, -tail)))
 
     def loss_at_most(self, confidence: float = CONFIDENCE) -> float:
         """Upper end of the one-sided score interval of the loss, baseline − candidate, in points."""
-        return -_limit(self.gained, self.lost, self.n, norm.isf(1 - confidence))
+        return -_limit(self.gained, self.lost, self.n, -ndtri(1 - confidence))
 
     def loss_p_value(self, points: float) -> float:
         """One-sided p of the score test that the loss is `points` or more; small if it is surely less.
@@ -70,7 +69,7 @@ class PairedDifference:
         """
         if not 0 < points < POINTS:
             raise ValueError(f"points must be above 0 and below 100, got {points}")
-        return float(norm.sf(_score(self.gained, self.lost, self.n, -points / POINTS)))
+        return float(ndtr(-_score(self.gained, self.lost, self.n, -points / POINTS)))
 
 
 def holm(p_values: list[float], alpha: float) -> tuple[list[float], list[float]]:
@@ -101,6 +100,8 @@ def _limit(gained: int, lost: int, n: int, z: float) -> float:
         return POINTS
     if excess(-_EDGE) <= 0:
         return -POINTS
+    from scipy.optimize import brentq  # late, as in intervals.py
+
     return float(brentq(excess, -_EDGE, _EDGE, xtol=1e-10)) * POINTS
 
 

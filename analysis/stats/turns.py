@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.stats import t
+from scipy.special import stdtrit
 
 from analysis.stats.intervals import CONFIDENCE, Interval
 from analysis.stats.pairs import speed_up
@@ -37,7 +37,7 @@ def over_turns(candidate: pd.DataFrame, baseline: pd.DataFrame, confidence: floa
     whole = sums_T4.sum(0)
     centre, without_T = _gain(whole), _gain(whole - sums_T4)
     spread = (count - 1) / count * float(((without_T - without_T.mean()) ** 2).sum())
-    half = float(t.isf((1 - confidence) / 2, count - 1)) * sqrt(spread)
+    half = -float(stdtrit(count - 1, (1 - confidence) / 2)) * sqrt(spread)
     return Interval(exp(centre), exp(centre - half), exp(centre + half))
 
 

@@ -7,6 +7,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 import mars_tasks as tasks
+from analysis.stats.intervals import wilson_interval
+from analysis.stats.pairs import PairedDifference
 from app.compare import problems
 from app.compare.lane import Lane
 from app.compare.lane_request import LaneRequest, comparable
@@ -229,8 +231,6 @@ def wrote(key: str, number: int, outcome: Outcome) -> ProblemDone:
 
 def standing(lane: BoardLane, baseline: BoardLane) -> Score:
     """The row of `lane`, rounded for the page; the baseline itself has neither speed-up nor pairs."""
-    from analysis.stats.intervals import wilson_interval  # late: it reads scipy
-
     answers, request = [*lane.outcomes.values()], lane.request
     n, tokens, shared = len(answers), sum(one.tokens for one in answers), _both(lane, baseline)
     other = lane is not baseline
@@ -253,8 +253,6 @@ def standing(lane: BoardLane, baseline: BoardLane) -> Score:
 
 def pairs(lane: BoardLane, baseline: BoardLane) -> Pairs:
     """Both lanes on the problems that both have finished."""
-    from analysis.stats.pairs import PairedDifference  # late: it reads scipy
-
     verdicts = [(mine.right, theirs.right) for mine, theirs in zip(*_both(lane, baseline), strict=True)]
     difference = PairedDifference(
         n=len(verdicts), gained=verdicts.count((True, False)), lost=verdicts.count((False, True))
