@@ -18,6 +18,8 @@ import torch
 
 from mars.engine.engine import Clock
 from mars.engine.window import Window
+from mars.metrics import COUNTED
+from mars.records import ForwardPass, RowPass
 
 Script = Callable[[int, int, int], tuple[int, float]]
 """(row, position in the response, masks read) -> (token id, its probability); no masks read: the real prefix."""
@@ -125,6 +127,11 @@ class ScriptedModel:
             return reply[position] if position < len(reply) else min(self.stop_token_ids), 1.0
 
         return recite
+
+
+def parts(records: Sequence[ForwardPass], row: int = 0) -> list[RowPass]:
+    """The passes in which a row was offered something."""
+    return [part for record in records if record.phase in COUNTED for part in record.rows if part.row == row]
 
 
 class ReadingModel(ScriptedModel):

@@ -14,6 +14,7 @@ from mars.acceptance import threshold_prefix, thresholds
 from mars.config import SCORES, DecodingSettings, ScoreName
 from mars.decoding.pair import Pair
 from mars.records import Reason, from_object
+from tests.mars.test_reference import CALIBRATION, CASES
 from tests.readers import STOP, clear, hasty
 from tests.scripted import ReadingModel
 
@@ -50,7 +51,7 @@ def decode(write_lane: Callable[..., Any]) -> Decode:
     def decode(decoder: str, **changes: Any) -> Any:
         stops = frozenset({STOP})
         known: dict[str, Any] = {"vocab_size": VOCABULARY, "mask_token_id": MASK, "stop_token_ids": stops}
-        engine: Any = ReadingModel(clear, **known)
+        engine: Any = ReadingModel(clear, **known, calibration=CALIBRATION)
         if decoders.TABLE[decoder].draft:
             engine = Pair(engine, ReadingModel(hasty, **known))
         settings = DecodingSettings(**{"block_size": 4, "max_new_tokens": 40, "threshold": 0.7, **changes})
@@ -59,25 +60,9 @@ def decode(write_lane: Callable[..., Any]) -> Decode:
     return decode
 
 
-CASES: dict[str, dict[str, Any]] = {
-    "autoregressive": {"decoder": "autoregressive"},
-    "sliding window": {"decoder": "sliding_window"},
-    "one-token mode": {"decoder": "sliding_window", "threshold": None},
-    "entropy": {"decoder": "sliding_window", "score": "entropy", "threshold": 1.0, "extra_proposal": True},
-    "block cached": {"decoder": "block_cached", "cache_block_size": 6},
-    "exact, linear": {"decoder": "self_speculative", "layout": "linear"},
-    "exact, quadratic": {"decoder": "self_speculative", "layout": "quadratic"},
-    "exact, tree": {"decoder": "self_speculative", "layout": "tree", "block_size": 6},
-    "exact, lookup": {"decoder": "self_speculative", "layout": "lookup", "block_size": 6},
-    "prompt lookup": {"decoder": "prompt_lookup"},
-    "jacobi": {"decoder": "jacobi"},
-    "speculative": {"decoder": "speculative"},
-}
-
-
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
-def test_what_is_drawn_is_what_the_record_says(in_node: InNode, decode: Decode, case: dict[str, Any]) -> None:
-    lane = decode(**case)
+@pytest.mark.parametrize("case", CASES)
+def test_what_is_drawn_is_what_the_record_says(in_node: InNode, decode: Decode, case: str) -> None:
+    lane = decode(case.partition(",")[0], **CASES[case])
     found = in_node(MODULES, DRAWN, lane)
     assert len(found) == len(lane["records"]) > 5
     for record, drawn in zip(lane["records"], found, strict=True):

@@ -9,6 +9,7 @@ from mars import decoders
 from mars.config import DEFAULTS, SETTINGS, DecodingSettings
 from mars.decoders import TABLE, DecoderInfo
 from mars.decoding import DECODERS, METHODS
+from tests.scripted import ScriptedModel
 
 each_decoder = pytest.mark.parametrize("info", TABLE.values(), ids=TABLE)
 
@@ -18,6 +19,8 @@ def test_what_an_entry_names_is_there(info: DecoderInfo) -> None:
     assert TABLE[info.name] is info
     assert callable(DECODERS[info.name])
     assert (info.name in METHODS) == (not info.alone)
+    if info.name in METHODS:
+        assert METHODS[info.name](ScriptedModel([]), DecodingSettings()).verifies == info.verifies
     assert info.line.endswith(".")
     assert {"temperature", "top_p", "seed"} <= set(info.settings)
 

@@ -4,9 +4,6 @@ how decoding ends before its time, and what it refuses to begin with.
 Decoders join these tests by their entry in the table.
 """
 
-import random
-from functools import cache
-
 import pytest
 
 from mars.config import DecodingSettings
@@ -15,9 +12,11 @@ from mars.decoders import TABLE
 from mars.decoding import DECODERS
 from mars.decoding.pair import Pair
 from mars.engine import Engine
-from mars.metrics import COUNTED, GAINING, output_ids
-from mars.records import ForwardPass, RowPass
-from tests.scripted import ReadingModel, ScriptedModel
+from mars.metrics import GAINING, output_ids
+from mars.records import ForwardPass
+from tests.mars.test_reference import CALIBRATION, CASES
+from tests.readers import VOCAB, Answers
+from tests.scripted import ReadingModel, ScriptedModel, parts
 
 STOP, MASK = 2, 31
 REPLY = [5, 6, 7, 8, 9, 10, 11, 12, 13, STOP]
@@ -25,14 +24,6 @@ PROMPTS = [[3, 4, 5], [6], [7, 8, 9, 10], [10, 3]]
 each_decoder = pytest.mark.parametrize("decoder", DECODERS)
 # Between two passes that write, it makes drafts.
 each_but_drafting = pytest.mark.parametrize("decoder", [name for name in DECODERS if name != "speculative"])
-
-
-def each_with_layouts(*layouts: str) -> pytest.MarkDecorator:
-    """Every decoder, with all of these layouts where it reads one."""
-    known = {name: layouts if "layout" in TABLE[name].settings else layouts[:1] for name in DECODERS}
-    return pytest.mark.parametrize(
-        ("decoder", "layout"), [(name, layout) for name, some in known.items() for layout in some]
-    )
 
 
 def run(
@@ -52,27 +43,6 @@ def falling(row: int, position: int, masks: int) -> tuple[int, float]:
     return 5 + position % 20, max(0.1, 0.9 - 0.2 * masks)
 
 
-@cache
-def reader(tokens: tuple[int, ...], masks: int) -> tuple[int, float]:
-    """What comes next depends on all that was read; masks foresee it two times out of three."""
-    for _ in range(masks):
-        tokens = (*tokens, reader(tokens, 0)[0])
-    chance = random.Random(f"{tokens}")
-    token = STOP if chance.random() < 0.03 else chance.randrange(3, 11)
-    if masks and chance.random() < 1 / 3:
-        token = chance.randrange(3, 11)
-    return token, chance.choice((0.3, 0.6, 0.9))
-
-
-def reading_model(**options: object) -> ReadingModel:
-    return ReadingModel(reader, **{"vocab_size": 12, "mask_token_id": 11, **options})
-
-
-def parts(records: list[ForwardPass], row: int = 0) -> list[RowPass]:
-    """The passes in which a row was offered something."""
-    return [part for record in records if record.phase in COUNTED for part in record.rows if part.row == row]
-
-
 @each_decoder
 def test_accepted_prefixes_concatenate_to_the_output(decoder: str) -> None:
     records = run(decoder, ScriptedModel([REPLY, REPLY[3:]]), [[3, 4], [5]])
@@ -80,12 +50,8 @@ def test_accepted_prefixes_concatenate_to_the_output(decoder: str) -> None:
     for row in (0, 1):
         lengths = [part.accepted for part in parts(records, row)]
         assert [part.start for part in parts(records, row)] == [sum(lengths[:index]) for index in range(len(lengths))]
-
-
-@each_decoder
-def test_a_stop_token_at_the_limit_stops(decoder: str) -> None:
-    records = run(decoder, ScriptedModel([[5, STOP]]), [[3]], max_new_tokens=2)
-    assert parts(records)[-1].finish_reason == "stop"
+        reasons = [part.finish_reason for record in records for part in record.rows if part.row == row]
+        assert (set(reasons[:-1]), reasons[-1]) == ({None}, "stop"), "a finished row leaves the records"
 
 
 @each_decoder
@@ -96,6 +62,8 @@ def test_max_new_tokens_is_never_exceeded(decoder: str) -> None:
             assert output_ids(records, row) == REPLY[:limit]
             assert parts(records, row)[-1].finish_reason == "length"
             assert all(part.start + len(part.proposals) <= limit for part in parts(records, row))
+    records = run(decoder, ScriptedModel([[5, STOP]]), [[3]], max_new_tokens=2)
+    assert parts(records)[-1].finish_reason == "stop", "at the limit, too"
 
 
 @each_decoder
@@ -121,7 +89,8 @@ def test_one_record_per_model_call(decoder: str) -> None:
 
 
 def test_a_block_is_committed_when_all_reached_its_end() -> None:
-    records = run("block_cached", reading_model(), PROMPTS, threshold=0.5, max_new_tokens=24)
+    model = ReadingModel(Answers(seed=1, foresight=5, stops=1), vocab_size=VOCAB, mask_token_id=VOCAB - 1)
+    records = run("block_cached", model, PROMPTS, threshold=0.5, max_new_tokens=24)
     end, written = 6, dict.fromkeys(range(len(PROMPTS)), 0)
     for record in records[1:]:
         at_work = {row: count for row, count in written.items() if record.phase == "commit" or count < end}
@@ -138,20 +107,6 @@ def test_a_block_is_committed_when_all_reached_its_end() -> None:
 
 
 @each_decoder
-def test_finished_rows_leave_the_records(decoder: str) -> None:
-    records = run(decoder, ScriptedModel([REPLY, [5, STOP], REPLY[6:]]), [[3], [4], [5]])
-    for row in range(3):
-        reasons = [part.finish_reason for record in records for part in record.rows if part.row == row]
-        assert [reason is not None for reason in reasons] == [False] * (len(reasons) - 1) + [True]
-
-
-@each_decoder
-def test_the_mask_token_is_never_proposed(decoder: str) -> None:
-    records = run(decoder, ScriptedModel(lambda row, position, masks: (MASK, 0.9)), [[3]], max_new_tokens=6)
-    assert MASK not in {proposal.token_id for part in parts(records) for proposal in part.proposals}
-
-
-@each_decoder
 def test_alternatives_are_the_top_k_of_every_proposal(decoder: str) -> None:
     records = run(decoder, ScriptedModel(lambda *_: (5, 0.7)), [[3]], alternatives=4, max_new_tokens=9)
     for proposal in (proposal for part in parts(records) for proposal in part.proposals):
@@ -161,13 +116,9 @@ def test_alternatives_are_the_top_k_of_every_proposal(decoder: str) -> None:
         assert chances == sorted(chances, reverse=True)
     plain = run(decoder, ScriptedModel([REPLY]), [[3]], max_new_tokens=3)
     assert {proposal.alternatives for part in parts(plain) for proposal in part.proposals} == {()}
-
-
-@each_decoder
-def test_more_alternatives_than_tokens_are_all(decoder: str) -> None:
-    model = ScriptedModel(lambda *_: (5, 0.5), vocab_size=8, mask_token_id=7)
-    pairs = parts(run(decoder, model, [[3]], alternatives=20, max_new_tokens=1))[0].proposals[0].alternatives
-    assert {token for token, _ in pairs} == set(range(7))
+    few = ScriptedModel(lambda *_: (5, 0.5), vocab_size=8, mask_token_id=7)
+    every = parts(run(decoder, few, [[3]], alternatives=20, max_new_tokens=1))[0].proposals[0].alternatives
+    assert {token for token, _ in every} == set(range(7))
 
 
 def test_autoregressive_ignores_thresholds_and_needs_no_mask_token() -> None:
@@ -240,11 +191,11 @@ def test_bad_prompts_are_refused_at_the_call(decoder: str) -> None:
             run(decoder, ScriptedModel([REPLY], context_length=64), prompts, **options)
 
 
-@each_with_layouts("auto", "linear", "quadratic", "tree", "lookup")
-def test_a_prompt_that_just_fits_is_decoded(decoder: str, layout: str) -> None:
-    model = ScriptedModel(lambda row, position, masks: (5, 1.0), context_length=64)
-    records = run(decoder, model, [[3] * 32], max_new_tokens=32, extra_proposal=True, layout=layout)
-    assert len(output_ids(records)) == 32
+@pytest.mark.parametrize("case", CASES)
+def test_a_prompt_that_just_fits_is_decoded(case: str) -> None:
+    model = ScriptedModel(lambda row, position, masks: (5, 1.0), context_length=64, calibration=CALIBRATION)
+    settings = {"max_new_tokens": 32, "extra_proposal": True, **CASES[case]}
+    assert len(output_ids(run(case.partition(",")[0], model, [[3] * 32], **settings))) == 32
 
 
 @pytest.mark.parametrize("decoder", ["sliding_window", "self_speculative"])

@@ -9,7 +9,7 @@ from mars.config import DecodingSettings
 from mars.decoding import DECODERS
 from mars.decoding.jacobi import method_of
 from mars.records import ForwardPass
-from tests.scripted import ReadingModel
+from tests.scripted import ReadingModel, parts
 
 STOP, MASK, VOCAB = 2, 11, 12
 SETTINGS = DecodingSettings(draft_tokens=4, max_new_tokens=12)
@@ -28,15 +28,6 @@ def short_memory(seed: int, memory: int = 2, stop_share: float = 0.05) -> Readin
 
 def run(model: ReadingModel, prompts: list[list[int]], options: DecodingSettings = SETTINGS) -> list[ForwardPass]:
     return list(DECODERS["jacobi"](model, prompts, options))
-
-
-def parts(records: list[ForwardPass], row: int = 0) -> list[tuple[object, ...]]:
-    return [
-        (part.start, part.proposals, part.accepted, part.threshold, part.finish_reason)
-        for record in records
-        for part in record.rows
-        if part.row == row and record.phase == "verify"
-    ]
 
 
 def by_the_rules(model: ReadingModel, prompt: list[int], options: DecodingSettings) -> list[tuple[object, ...]]:
@@ -81,8 +72,13 @@ def test_every_pass_is_one_jacobi_iteration(seed: int, prompts: list[list[int]],
     assert len(records) == len(model.calls)
     for row, prompt in enumerate(prompts):
         found = [
-            (start, [one.token_id for one in proposals], [one.source for one in proposals], accepted)
-            for start, proposals, accepted, _, _ in parts(records, row)
+            (
+                part.start,
+                [one.token_id for one in part.proposals],
+                [one.source for one in part.proposals],
+                part.accepted,
+            )
+            for part in parts(records, row)
         ]
         assert found == by_the_rules(model, prompt, options)
 

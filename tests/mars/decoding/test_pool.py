@@ -2,7 +2,6 @@
 
 import random
 from dataclasses import replace
-from functools import cache
 
 import pytest
 
@@ -13,30 +12,19 @@ from mars.decoding.method import Row
 from mars.decoding.policy import Policy
 from mars.decoding.pool import Pool
 from mars.decoding.trees import ROOT
-from mars.metrics import COUNTED, output_ids
+from mars.metrics import output_ids
 from mars.records import ForwardPass, RowPass
-from tests.scripted import ReadingModel, ScriptedRows
+from tests.readers import MASK, STOP, VOCAB, Answers
+from tests.scripted import ReadingModel, ScriptedRows, parts
 
-STOP, MASK, VOCAB = 2, 11, 12
 CAPACITY = 120
+ANSWERS = Answers(seed=3, foresight=5, stops=1)
 LAYOUTS = ("linear", "quadratic")
-
-
-@cache
-def reader(tokens: tuple[int, ...], masks: int) -> tuple[int, float]:
-    """What comes next depends on the last five tokens; masks foresee it two times out of three."""
-    for _ in range(masks):
-        tokens = (*tokens, reader(tokens[-5:], 0)[0])
-    chance = random.Random(f"{tokens[-5:]}")
-    token = STOP if chance.random() < 0.02 else chance.randrange(3, 11)
-    if masks and chance.random() < 1 / 3:
-        token = chance.randrange(3, 11)
-    return token, chance.choice((0.3, 0.6, 0.9, 0.95))
 
 
 def model(*, static: bool = False) -> ReadingModel:
     return ReadingModel(
-        reader, vocab_size=VOCAB, mask_token_id=MASK, stop_token_ids=frozenset({STOP}), static_shapes=static
+        ANSWERS, vocab_size=VOCAB, mask_token_id=MASK, stop_token_ids=frozenset({STOP}), static_shapes=static
     )
 
 
@@ -63,10 +51,6 @@ def fresh(row: Row) -> Row:
 
 def drain(running: Pool) -> list[ForwardPass]:
     return list(iter(running.step, None))
-
-
-def parts(records: list[ForwardPass], row: int) -> list[RowPass]:
-    return [part for record in records if record.phase in COUNTED for part in record.rows if part.row == row]
 
 
 def alone(row: Row, *, static: bool = False) -> list[RowPass]:

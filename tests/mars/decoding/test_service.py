@@ -84,15 +84,6 @@ def test_threads_get_what_they_get_alone(static: bool) -> None:
     assert len(model.calls) < sum(map(len, found.values())), "passes were shared"
 
 
-def test_a_stream_says_whether_its_passes_were_shared(model: ScriptedModel) -> None:
-    service = Service(model)
-    first = service.submit("sliding_window", [4], USUAL)
-    next(first)
-    assert not first.shared
-    list(service.submit("autoregressive", [8], USUAL))
-    assert first.shared
-
-
 def test_a_newcomer_writes_within_a_few_passes(model: ScriptedModel) -> None:
     service = Service(model, places=4)
     running = [service.submit("autoregressive", [first] * 3, USUAL) for first in (10, 11, 12)]
@@ -152,17 +143,6 @@ def test_rows_that_rest_go_on_for_who_waits(model: ScriptedModel) -> None:
     assert list(waiting) == alone("autoregressive", [9], USUAL)
     for stream, first in zip(slow, (4, 5), strict=True):
         assert output_ids(stream) == output_ids(alone("sliding_window", [first, 5], USUAL))
-
-
-def test_rows_are_counted_by_layout(model: ScriptedModel) -> None:
-    service = Service(model)
-    assert service.layouts == {}
-    streams = [service.submit(name, [4, 5], USUAL) for name in ("autoregressive", "self_speculative", "autoregressive")]
-    service.advance()
-    assert service.layouts == {}, "it read prompts"
-    service.advance()
-    assert service.layouts == {"decode": 2, "quadratic": 1}
-    assert [len(stream.ready()) for stream in streams] == [2, 2, 2]
 
 
 def test_an_error_ends_the_stream_of_its_reader(model: ScriptedModel) -> None:

@@ -189,18 +189,6 @@ def test_drafts_that_are_no_copies_start_anew(seed: int) -> None:
     assert copies.tokens == text, "drafts are not kept"
 
 
-def test_a_loop_goes_on_behind_the_text() -> None:
-    copies = Copies()
-    copies.read([9, 3, 4, 3, 4])
-    follower = Follower(copies)
-    found = []
-    for _ in range(20):
-        found.append(follower.token)
-        follower.read(follower.token or 0)
-    assert found == [3, 4] * 10
-    assert follower.length == COMPARED
-
-
 def test_what_no_answer_holds_is_never_copied() -> None:
     copies = Copies(frozenset({8}))
     copies.read([3, 4, 3, 8, 5, 3])

@@ -38,6 +38,13 @@ def test_graphs_are_for_the_gpu_unless_asked_for(tiny_model: PreTrainedModel) ->
     assert ModelEngine(tiny_model, stop_token_ids=frozenset(), graphs=True).static_shapes
 
 
+def test_records_leave_gradients_and_inference_mode_alone(tiny_model: PreTrainedModel) -> None:
+    engine = ModelEngine(tiny_model, stop_token_ids=frozenset(), mask_token_id=3)
+    next(DECODERS["sliding_window"](engine, [[9, 10, 11]], DecodingSettings()))
+    assert torch.is_grad_enabled()
+    assert not torch.is_inference_mode_enabled()
+
+
 def test_the_library_works_without_the_kernels(tiny_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same texts in float32; passes in bfloat16, and of static shapes, are PyTorch's then."""
 
