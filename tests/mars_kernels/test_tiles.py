@@ -57,22 +57,6 @@ def test_products_are_right_for_any_number_of_rows(threads: int, outputs: int, i
         assert torch.equal(product(x_TI[:rows]), expected_TO[:rows]), rows
 
 
-@pytest.mark.usefixtures("kernels")
-def test_sums_are_exact_and_the_same_in_company() -> None:
-    weight_OI, x_TI = torch.randn(80, 96).bfloat16(), torch.randn(ROWS, 96).bfloat16()
-    product = Tiled(weight_OI, torch.randn(80).bfloat16())
-    sums_TO = product.sums(x_TI)
-    torch.testing.assert_close(sums_TO, x_TI.float() @ weight_OI.float().t(), atol=1e-4, rtol=1e-5)
-    assert torch.equal(sums_TO.bfloat16(), Tiled(weight_OI)(x_TI))
-    for rows in (0, 1, 7, 14, 17, 40):
-        assert torch.equal(product.sums(x_TI[:rows]), sums_TO[:rows]), rows
-        if rows:
-            assert torch.equal(torch.cat([product.sums(part_TI) for part_TI in x_TI.split(rows)]), sums_TO), rows
-    sum_TO = torch.ones(ROWS, 80)
-    product.add_to(sum_TO, x_TI)
-    assert torch.equal(sum_TO, 1 + product(x_TI).float())
-
-
 def test_weights_come_back_and_wrong_rows_are_refused() -> None:
     weight_OI, _ = weights(80, 96)
     assert torch.equal(unpack(pack(weight_OI)), weight_OI)

@@ -1,7 +1,9 @@
-"""Rows with their own cursors against the plain model, in double precision: on the lean network and on the modules."""
+"""Rows with their own cursors against the plain model, in double precision: on the lean network and on the modules.
+
+Windows of any length and trees are in tests/mars_kernels/test_backends.py.
+"""
 
 import copy
-import random
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -52,37 +54,6 @@ def close(actual: torch.Tensor, expected: torch.Tensor) -> None:
     torch.testing.assert_close(actual, expected, atol=1e-5, rtol=1e-5)
 
 
-def test_windows_of_any_length_equal_the_plain_model(model: PreTrainedModel, opened: Open) -> None:
-    """Random texts read in random windows, padded on the left: each row as if it were alone."""
-    chance = random.Random(1)
-    texts = [[chance.randrange(4, 100) for _ in range(length)] for length in (30, 17, 23)]
-    rows, cursors = opened(3, 40), [0, 0, 0]
-    for _ in range(8):
-        counts = [min(chance.randrange(1, 6), len(text) - at) for text, at in zip(texts, cursors, strict=True)]
-        width = max(counts)
-        ids = [
-            [0] * (width - count) + text[at : at + count]
-            for text, at, count in zip(texts, cursors, counts, strict=True)
-        ]
-        places = [[0] * (width - count) + slots(at, count) for at, count in zip(cursors, counts, strict=True)]
-        logits = rows.forward(window(ids, places, 1))
-        cursors = [at + count for at, count in zip(cursors, counts, strict=True)]
-        assert logits.isfinite().all()
-        for row in [row for row, count in enumerate(counts) if count]:
-            close(logits[row], plain(model, texts[row][: cursors[row]], 1))
-
-
-@pytest.mark.parametrize("keep", [0, 1, 2, 3])
-def test_predictions_come_for_the_last_columns(model: PreTrainedModel, opened: Open, keep: int) -> None:
-    rows = opened(2, 20)
-    logits = rows.forward(window([[7, 8, 9], [10, 11, 12]], [slots(0, 3)] * 2, keep))
-    assert logits.shape == (2, keep, model.config.vocab_size)
-    assert logits.dtype == torch.float32
-    if keep:
-        close(logits[1], plain(model, [10, 11, 12], keep))
-    close(rows.forward(window([[5], [6]], [[4], [4]], 1))[0], plain(model, [7, 8, 9, 5], 1))
-
-
 def test_rows_are_rewound_by_writing_slots_again(model: PreTrainedModel, opened: Open) -> None:
     """What lies behind an extent is hidden, and a row of padding disturbs nobody."""
     rows = opened(2, 20)
@@ -112,34 +83,6 @@ def test_a_moved_row_goes_on_where_it_was(model: PreTrainedModel, opened: Open) 
     logits = rows.forward(window([[13], [13]], [[3], [3]], 1))
     close(logits[0], plain(model, [11, 12, 13], 1))
     close(logits[1], plain(model, [9, 10, 13], 1))
-
-
-def tree(ids: Sequence[Sequence[int]], root: Sequence[int], keep: int) -> Window:
-    """A token, then two branches of two behind it, side by side; slots start at `root`, padding where that is 0."""
-    seen = [[1, 0, 0, 0, 0], [1, 1, 0, 0, 0], [1, 1, 1, 0, 0], [1, 0, 0, 1, 0], [1, 0, 0, 1, 1]]
-    places = torch.tensor([[start + step if start else 0 for step in range(5)] for start in root])
-    positions = torch.tensor([[start - 1 + depth if start else 0 for depth in (0, 1, 2, 1, 2)] for start in root])
-    return Window(
-        ids_RQ=torch.tensor(ids),
-        slots_RQ=places,
-        extent=int(places.max()) + 1,
-        keep=keep,
-        positions_RQ=positions,
-        sees_RQQ=torch.tensor(seen, dtype=torch.bool)[None],
-    )
-
-
-@pytest.mark.parametrize("keep", [5, 2])
-def test_branches_of_a_tree_equal_plain_paths(model: PreTrainedModel, opened: Open, keep: int) -> None:
-    rows, texts = opened(3, 20), ([7, 8, 9], [10], [])
-    rows.forward(window([[7, 8, 9], [0, 0, 10]], [slots(0, 3), [0, 0, 1]], 0))
-    branches = [[20, 21, 22, 31, 32], [23, 24, 25, 33, 34], [0] * 5]
-    logits = rows.forward(tree(branches, [4, 2, 0], keep))
-    assert logits.isfinite().all()
-    for row, (text, ids) in enumerate(zip(texts[:2], branches[:2], strict=True)):
-        close(logits[row, -2:], plain(model, [*text, ids[0], *ids[3:]], 2))
-        if keep == 5:
-            close(logits[row, :3], plain(model, [*text, *ids[:3]], 3))
 
 
 def test_masks_have_no_chance_and_slots_an_end(opened: Open) -> None:
