@@ -1,4 +1,4 @@
-"""What the chat templates of thirty model families do, written from memory in a few lines each."""
+"""What the chat templates of model families do, each for a trait of its own, from memory in a few lines."""
 
 _CHATML = "'<|im_start|>' + m['role'] + '\\n' + m['content'] + '<|im_end|>\\n'"
 _CHATML_OPEN = "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
@@ -35,9 +35,6 @@ TEMPLATES = {
     "{% if messages[0]['role'] == 'system' %}{{ messages[0]['content'].replace('/no_think', '').rstrip() }}{% endif %}"
     "{{ '<|im_end|>\\n' }}{% for m in messages if m['role'] != 'system' %}{{ " + _CHATML + " }}{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}",
-    "yi": "{% if messages[0]['role'] == 'system' %}{{ messages[0]['content'] }}{% endif %}"
-    "{% for m in messages %}{% if m['role'] != 'system' %}{{ " + _CHATML + " }}{% endif %}{% endfor %}" + _CHATML_OPEN,
-    "internlm": "{{ bos_token }}{% for m in messages %}{{ " + _CHATML + " }}{% endfor %}" + _CHATML_OPEN,
     "hermes": "{{ bos_token }}{% for m in messages %}{% if m['role'] == 'tool' %}"
     "{{ '<|im_start|>tool\\n<tool_response>\\n' + m['content'] + '\\n</tool_response><|im_end|>\\n' }}"
     "{% else %}{{ " + _CHATML + " }}{% endif %}{% endfor %}" + _CHATML_OPEN,
@@ -55,17 +52,11 @@ TEMPLATES = {
     "{{ sys | trim + '<|eot_id|>' }}{% for m in rest %}"
     "{{ '<|start_header_id|>' + m['role'] + '<|end_header_id|>\\n\\n' + m['content'] | trim + '<|eot_id|>' }}"
     "{% endfor %}{% if add_generation_prompt %}{{ '<|start_header_id|>assistant<|end_header_id|>\\n\\n' }}{% endif %}",
-    "llama4": "{{ bos_token }}{% for m in messages %}{{ '<|header_start|>' + m['role'] + '<|header_end|>\\n\\n' "
-    "+ m['content'] | trim + '<|eot|>' }}{% endfor %}"
-    "{% if add_generation_prompt %}{{ '<|header_start|>assistant<|header_end|>\\n\\n' }}{% endif %}",
     "mistral-v1": "{{ bos_token }}{% set rest = messages %}" + _ALTERNATE + _INST.replace("%USER%", "m['content']"),
     "mistral-v3": "{{ bos_token }}" + _SYSTEM_APART + _ALTERNATE + "{% for m in rest %}{% if m['role'] == 'user' %}"
     "{% if loop.last and sys %}{{ '[INST] ' + sys + '\\n\\n' + m['content'] + '[/INST]' }}"
     "{% else %}{{ '[INST] ' + m['content'] + '[/INST]' }}{% endif %}"
     "{% else %}{{ ' ' + m['content'] + eos_token }}{% endif %}{% endfor %}",
-    "mistral-v7": "{{ bos_token }}{% for m in messages %}{% if m['role'] == 'system' %}"
-    "{{ '[SYSTEM_PROMPT] ' + m['content'] + '[/SYSTEM_PROMPT]' }}{% elif m['role'] == 'user' %}"
-    "{{ '[INST] ' + m['content'] + '[/INST]' }}{% else %}{{ ' ' + m['content'] + eos_token }}{% endif %}{% endfor %}",
     "gemma": "{{ bos_token }}{% if messages[0]['role'] == 'system' %}"
     "{{ raise_exception('System role not supported') }}{% endif %}{% for m in messages %}"
     "{% set role = 'model' if m['role'] == 'assistant' else m['role'] %}"
@@ -77,8 +68,6 @@ TEMPLATES = {
     "{% if add_generation_prompt %}{{ '<start_of_turn>model\\n' }}{% endif %}",
     "phi3": "{% for m in messages %}{{ '<|' + m['role'] + '|>\\n' + m['content'] + '<|end|>\\n' }}{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|assistant|>\\n' }}{% else %}{{ eos_token }}{% endif %}",
-    "phi4": "{% for m in messages %}{{ '<|im_start|>' + m['role'] + '<|im_sep|>' + m['content'] + '<|im_end|>' }}"
-    "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant<|im_sep|>' }}{% endif %}",
     "zephyr": "{% for m in messages %}{{ '<|' + m['role'] + '|>\\n' + m['content'] + eos_token + '\\n' }}{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|assistant|>\\n' }}{% endif %}",
     "falcon": "{% for m in messages %}{% if not loop.first %}{{ '\\n' }}{% endif %}"
@@ -88,12 +77,6 @@ TEMPLATES = {
     + "{{ sys + ' ' if sys else 'A chat between a user and an assistant. ' }}{% for m in rest %}"
     "{{ 'USER: ' + m['content'] + ' ' if m['role'] == 'user' else 'ASSISTANT: ' + m['content'] + eos_token }}"
     "{% endfor %}{% if add_generation_prompt %}{{ 'ASSISTANT:' }}{% endif %}",
-    "alpaca": _SYSTEM_APART + "{{ sys }}{% for m in rest %}"
-    "{{ ('### Instruction:\\n' if m['role'] == 'user' else '### Response:\\n') + m['content'] | trim + '\\n\\n' }}"
-    "{% endfor %}{% if add_generation_prompt %}{{ '### Response:\\n' }}{% endif %}",
-    "deepseek-v2": "{{ bos_token }}" + _SAID + "{% if m['role'] == 'user' %}{{ 'User: ' + c + '\\n\\n' }}"
-    "{% elif m['role'] == 'assistant' %}{{ 'Assistant: ' + c + eos_token }}{% else %}{{ c + '\\n\\n' }}{% endif %}"
-    "{% endfor %}{% if add_generation_prompt %}{{ 'Assistant:' }}{% endif %}",
     "deepseek-r1": "{% set ns = namespace(sys='') %}{% for m in messages if m['role'] == 'system' %}"
     "{% set ns.sys = ns.sys + m['content'] %}{% endfor %}{{ bos_token + ns.sys }}"
     + _SAID
@@ -106,21 +89,12 @@ TEMPLATES = {
     + "{% set who = {'system': 'SYSTEM', 'user': 'USER', 'assistant': 'CHATBOT'} %}"
     "{{ '<|START_OF_TURN_TOKEN|><|' + who[m['role']] + '_TOKEN|>' + c.strip() + '<|END_OF_TURN_TOKEN|>' }}{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>' }}{% endif %}",
-    "granite": _SAID
-    + "{{ '<|start_of_role|>' + m['role'] + '<|end_of_role|>' + c + '<|end_of_text|>\\n' }}{% endfor %}"
-    "{% if add_generation_prompt %}{{ '<|start_of_role|>assistant<|end_of_role|>' }}{% endif %}",
     "gpt-oss": "{{ '<|start|>system<|message|>Current date: ' + strftime_now('%Y-%m-%d') + '<|end|>' }}"
     + _SAID
     + "{% if '<|channel|>' in c %}{{ raise_exception('channels are not part of a content') }}{% endif %}"
     "{% set role = 'developer' if m['role'] == 'system' else m['role'] %}{{ '<|start|>' + role + "
     "('<|channel|>final' if role == 'assistant' else '') + '<|message|>' + c + '<|end|>' }}{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|start|>assistant' }}{% endif %}",
-    "olmo2": "{{ bos_token }}"
-    + _SAID
-    + "{{ '<|' + m['role'] + '|>\\n' + c + (eos_token if m['role'] == 'assistant' else '') "
-    "+ ('' if loop.last else '\\n') }}{% endfor %}{% if add_generation_prompt %}{{ '\\n<|assistant|>\\n' }}{% endif %}",
-    "glm4": "{{ '[gMASK]<sop>' }}" + _SAID + "{{ '<|' + m['role'] + '|>\\n' + c }}{% endfor %}"
-    "{% if add_generation_prompt %}{{ '<|assistant|>' }}{% endif %}",
     "drops-system": "{% for m in messages if m['role'] != 'system' %}{{ " + _CHATML + " }}{% endfor %}" + _CHATML_OPEN,
     "reminder": "{% for m in messages %}{{ " + _CHATML + " }}{% endfor %}"
     "{% if messages[0]['content'] %}{{ 'Reminder: ' + messages[0]['content'] + '\\n' }}{% endif %}" + _CHATML_OPEN,
@@ -131,25 +105,21 @@ TEMPLATES = {
 }
 
 CONTROL = (
-    *("<s>", "</s>", "<|im_start|>", "<|im_end|>", "<|im_sep|>", "<|endoftext|>", "[INST]", "[/INST]"),
-    *("[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]", "<start_of_turn>", "<end_of_turn>", "<think>", "</think>"),
-    *("<tool_response>", "</tool_response>", "<|user|>", "<|assistant|>", "<|system|>", "<|end|>", "<|start|>"),
-    *("<|message|>", "<|channel|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>", "<|header_start|>"),
-    *("<|header_end|>", "<|eot|>", "<｜User｜>", "<｜Assistant｜>", "<｜end▁of▁sentence｜>", "<|START_OF_TURN_TOKEN|>"),
-    *("<|END_OF_TURN_TOKEN|>", "<|USER_TOKEN|>", "<|CHATBOT_TOKEN|>", "<|SYSTEM_TOKEN|>", "<|start_of_role|>"),
-    *("<|end_of_role|>", "<|end_of_text|>", "[gMASK]", "<sop>"),
+    *("<s>", "</s>", "<|im_start|>", "<|im_end|>", "<|endoftext|>", "[INST]", "[/INST]", "<start_of_turn>"),
+    *("<end_of_turn>", "<think>", "</think>", "<tool_response>", "</tool_response>", "<|user|>", "<|assistant|>"),
+    *("<|system|>", "<|end|>", "<|start|>", "<|message|>", "<|channel|>", "<|start_header_id|>", "<|end_header_id|>"),
+    *("<|eot_id|>", "<｜User｜>", "<｜Assistant｜>", "<｜end▁of▁sentence｜>", "<|START_OF_TURN_TOKEN|>"),
+    *("<|END_OF_TURN_TOKEN|>", "<|USER_TOKEN|>", "<|CHATBOT_TOKEN|>", "<|SYSTEM_TOKEN|>"),
 )
 
 # What ends an answer, where it is not the end-of-sequence token that the template names itself or none of its own.
 ENDS = {
-    **dict.fromkeys(("qwen2", "qwen3", "qwq", "smollm2", "smollm3", "yi", "internlm", "hermes", "phi4"), "<|im_end|>"),
+    **dict.fromkeys(("qwen2", "qwen3", "qwq", "smollm2", "smollm3", "hermes"), "<|im_end|>"),
     **dict.fromkeys(("drops-system", "reminder", "last-turns-only", "counting"), "<|im_end|>"),
     **dict.fromkeys(("llama3", "llama3.1"), "<|eot_id|>"),
     **dict.fromkeys(("gemma", "gemma3"), "<end_of_turn>"),
     **dict.fromkeys(("phi3", "gpt-oss"), "<|end|>"),
-    "llama4": "<|eot|>",
     "deepseek-r1": "<｜end▁of▁sentence｜>",
-    "granite": "<|end_of_text|>",
     "command-r": "<|END_OF_TURN_TOKEN|>",
     "llama2": " </s>",
     "mistral-v1": " </s>",

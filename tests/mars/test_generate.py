@@ -76,15 +76,6 @@ def test_every_decoder_is_reached(
     assert f" in {passes} passes{more}, " in capsys.readouterr().err
 
 
-def test_the_draft_is_checked_before_anything_is_read(
-    options: list[str], tiny_folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main([*options, "--decoder", "speculative"]) == 2
-    assert "--decoder speculative needs --draft DIR" in capsys.readouterr().err
-    assert main([*options, "--decoder", "autoregressive", "--draft", str(tiny_folder)]) == 2
-    assert "--draft is for --decoder speculative, got --decoder autoregressive" in capsys.readouterr().err
-
-
 def test_a_draft_must_have_the_target_s_tokens(
     options: list[str], tiny_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -107,7 +98,8 @@ def test_a_draft_must_have_the_target_s_tokens(
         (["--prompt", "x" * 100_000], "at most 360 fit with max_new_tokens=24"),
         (["--threshold", "1.5"], "threshold must be between 0 and 1 for probability"),
         (["--trace"], "--trace needs --records FILE.jsonl"),
-        (["--draft", "no/such/folder"], "--draft is for --decoder speculative"),
+        (["--draft", "no/such/folder"], "--draft is for --decoder speculative, got --decoder sliding_window"),
+        (["--decoder", "speculative"], "--decoder speculative needs --draft DIR"),
         (["--max-new-tokens", "9999"], "max_new_tokens must be < the context length of 384, got 9999"),
         (["--checkpoint", "no/such/folder"], "there is no folder no/such/folder"),
         (

@@ -8,7 +8,6 @@ from mars.training.data import IGNORED, Collator, Conversation
 from mars.training.objective import (
     mars_losses,
     sft_losses,
-    two_streams,
 )
 from tests.mars.tiny import sizes
 
@@ -36,28 +35,6 @@ def test_labels_are_shifted_and_last_padding_counts() -> None:
     assert made["input_ids"].tolist() == [[5, 6, 7, 8, 9, END, END, END], [1, 2, END, END, END, END, END, END]]
     x = IGNORED
     assert made["labels"].tolist() == [[x, x, 8, 9, END, END, END, x], [2, END, END, x, x, x, x, x]]
-
-
-@pytest.mark.parametrize("block_size", [1, 2, 4, 8])
-def test_a_noisy_block_equals_appended_masks(model: Qwen2ForCausalLM, block_size: int) -> None:
-    made = batch(block_size)
-    length = made["input_ids"].shape[1]
-    stream, positions, mask = two_streams(**made, block_size=block_size, mask_token_id=MASK)
-    noisy = model(input_ids=stream, position_ids=positions, attention_mask=mask).logits[:, length:]
-    for row in range(2):
-        for first in range(0, length, block_size):
-            block = stream[row, length + first : length + first + block_size]
-            prefix = made["input_ids"][row, :first]
-            plain = model(input_ids=torch.cat([prefix, block])[None]).logits[0, first:]
-            torch.testing.assert_close(noisy[row, first : first + block_size], plain, atol=1e-5, rtol=0)
-
-
-def test_the_noisy_stream_masks_response_tokens_only() -> None:
-    made = batch(4)
-    stream, positions, _ = two_streams(**made, block_size=4, mask_token_id=MASK)
-    assert stream[0, 16:].tolist() == [1, 2, 3, 4, 5, *[MASK] * 11]
-    assert stream[1, 16:].tolist() == [7, 3, 9, 9, *[MASK] * 4, *[END] * 8]
-    assert positions[1].tolist() == [*range(16), *range(16)]
 
 
 @pytest.mark.parametrize("block_size", [1, 2, 4])

@@ -72,8 +72,3 @@ def test_errors_name_file_and_line(tmp_path: Path, content: bytes, sentence: str
     file.write_bytes(content)
     with pytest.raises(ValueError, match=f"lines.jsonl, {sentence}"):
         list(read_objects(file))
-
-
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"none\.txt does not exist"):
-        list(read_lines(tmp_path / "none.txt"))

@@ -140,15 +140,6 @@ def test_who_waits_for_another_is_told(cache: Path, tiny_gguf: Path, conversions
     assert len(conversions) == 1
 
 
-def test_threads_wait_for_each_other(cache: Path, tiny_gguf: Path, conversions: list[Path]) -> None:
-    threads = [threading.Thread(target=converted, args=(tiny_gguf, "tiny")) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(100)
-    assert len(conversions) == 1
-
-
 def test_an_unwritable_cache_is_one_sentence(tiny_gguf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("MARS_CACHE", str(tmp_path / "file"))

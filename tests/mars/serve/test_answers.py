@@ -134,14 +134,6 @@ def test_an_impossible_token_has_the_lowest_log_probability(checkpoint: Checkpoi
     assert Candidates(checkpoint).of(5, "x", 0.0).logprob == LOWEST_LOGPROB
 
 
-def test_tokens_behind_a_stop_string_do_not_count(checkpoint: Checkpoint) -> None:
-    ids = checkpoint.encode_text("one two three")
-    writer = Writer(checkpoint, ["two"], None)
-    piece = writer.add(_pass(ids, "length"))
-    assert (piece.text, piece.finish) == ("one ", "stop")
-    assert piece.tokens < len(ids)
-
-
 @pytest.mark.parametrize(("reason", "finish"), [("length", "length"), ("stop", "stop")])
 def test_what_was_held_back_comes_at_the_end(checkpoint: Checkpoint, reason: str, finish: str) -> None:
     writer = Writer(checkpoint, ["three!"], None)

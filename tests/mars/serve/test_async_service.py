@@ -21,6 +21,7 @@ import pytest
 
 from mars.checkpoint import Checkpoint
 from mars.serve import async_service
+from mars.serve.__main__ import main
 
 ROOT = Path(__file__).parents[3]
 CHAT: dict[str, Any] = {"messages": [{"role": "user", "content": "Tom has 3 apples."}], "decoder": "autoregressive"}
@@ -197,19 +198,23 @@ def test_the_command_finishes_what_runs(process: Any) -> None:
         (["--checkpoint", "x", "--decoder", "fast"], "--decoder must be one of"),
         (["--checkpoint", "x", "--threshold", "2"], "threshold must be between 0 and 1"),
         (["--checkpoint", "x", "--api-keys", "no-such-file"], "does not exist"),
+        (["--checkpoint", "x", "--thresholds", "0.5,0.9"], "must descend, got 0.5,0.9"),
+        (["--checkpoint", "x", "--thresholds", "1.5"], "must be between 0 and 1"),
+        (["--checkpoint", "x", "--thresholds", "0.9", "--decoder", "self_speculative"], "self_speculative has not"),
         (["--checkpoint", "assets/checkpoints/ar-sft", "--decoder", "sliding_window"], "with this model"),
     ],
 )
 def test_bad_input_is_said_in_a_sentence(
     arguments: list[str], says: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from mars.serve.__main__ import main
-
     monkeypatch.chdir(ROOT)
     assert main([*arguments, "--port", "0"]) == 2
     assert says in capsys.readouterr().err
+
+
+def test_a_taken_port_is_said_before_loading(capsys: pytest.CaptureFixture[str]) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        assert main([*arguments, "--port", str(taken.getsockname()[1])]) == 1, "said before anything is loaded"
+        assert main(["--checkpoint", "no/such/folder", "--port", str(taken.getsockname()[1])]) == 1
     assert "cannot be used" in capsys.readouterr().err

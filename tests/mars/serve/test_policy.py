@@ -2,23 +2,12 @@
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
-import pytest
-
-from mars.checkpoint.checkpoint import load_checkpoint
+from mars.checkpoint import Checkpoint
 from mars.decoding.policy import Policy
-from mars.serve.__main__ import main
 
-ROOT = Path(__file__).parents[3]
-CHECKPOINT = "assets/checkpoints/mars-b8"
 TEXTS = ["Tom has 3 apples.", "Repeat the word pear 4 times.", "Hi", "Write a function that adds two numbers."]
-
-
-@pytest.fixture(autouse=True)
-def _here(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(ROOT)
 
 
 def ask_all(server: Any, times: int, **options: Any) -> list[str]:
@@ -39,29 +28,10 @@ def test_the_exact_policy_changes_no_text_under_load(served: Any, serve: Callabl
     assert len(passes) > 1, passes
 
 
-def test_the_knob_moves_only_the_open_threshold(serve: Callable[..., Any]) -> None:
-    checkpoint = load_checkpoint(CHECKPOINT)
+def test_the_knob_moves_only_the_open_threshold(serve: Callable[..., Any], checkpoint: Checkpoint) -> None:
     policy = Policy(checkpoint.engine, (0.5,))
     server = serve(places=1, queue=64, policy=policy, loose="relaxed")
     exact = ask_all(server, 1, decoder="autoregressive")
     ask_all(server, 3)
     assert policy.threshold == 0.5
     assert ask_all(server, 1, decoder="self_speculative") == ask_all(server, 1, block_size=4) == exact, "asked for"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (["--thresholds", "0.5,0.9"], "must descend, got 0.5,0.9"),
-        (["--thresholds", "1.5"], "must be between 0 and 1"),
-        (
-            ["--thresholds", "0.9", "--decoder", "self_speculative"],
-            "which self_speculative has not",
-        ),
-    ],
-)
-def test_options_that_make_no_sense_are_refused(
-    arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["--checkpoint", CHECKPOINT, "--port", "0", *arguments]) == 2
-    assert says in capsys.readouterr().err

@@ -7,6 +7,11 @@ from typing import Any
 
 import pytest
 
+from app.compare import starting
+from app.compare.lane_choice import LaneChoice
+from app.compare.lane_request import requested, why_not
+from app.models.placement import Loader
+from app.scheduling import AdmissionQueue
 from mars.checkpoint import Checkpoint, CheckpointError
 from mars.config import DecodingSettings
 from mars.control import Control
@@ -20,7 +25,7 @@ SETTINGS = DecodingSettings(max_new_tokens=24, block_size=8)
 
 @pytest.fixture(scope="module")
 def far(served: Any) -> remote.RemoteCheckpoint:
-    return remote.connect(f"{served.url}/v1")
+    return Loader("cpu")(f"{served.url}/v1")
 
 
 def test_it_encodes_and_decodes_like_the_checkpoint_itself(
@@ -48,6 +53,22 @@ def test_records_come_from_there(
     assert output_ids(found) == output_ids(own)
     assert found[-1].rows[0].finish_reason == own[-1].rows[0].finish_reason
     assert all(record.seconds > 0 for record in found)
+
+
+def test_a_lane_of_the_page_writes_there(far: remote.RemoteCheckpoint, checkpoint: Checkpoint) -> None:
+    """Its records come from the endpoint, and the page says where that is and what it cannot be asked for."""
+    ids = starting.prompt_ids(far, TEXT, SETTINGS.max_new_tokens)
+    found = list(starting.start(far, "self_speculative", ids, SETTINGS, Control(None), 4))
+    own = list(DECODERS["autoregressive"](checkpoint.engine, [checkpoint.encode(TEXT)], SETTINGS))
+    assert output_ids(found) == output_ids(own)
+    assert not starting.is_shared(iter(found))
+    [request] = requested([LaneChoice(checkpoint="there")])
+    assert far.place in str(replace(request, checkpoint=far).card())
+    assert why_not(LaneChoice(checkpoint="there"), far) is None
+    refused = why_not(LaneChoice(checkpoint="there", layout="tree", decoder="self_speculative"), far)
+    assert "layout" in str(refused)
+    with starting.device_lock(far, AdmissionQueue()):
+        pass
 
 
 def test_stopping_frees_the_row(served: Any, far: remote.RemoteCheckpoint) -> None:
