@@ -8,8 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -41,22 +40,6 @@ TINY_TEXT = [
     "user\nTom has 3 apples and buys 4 more. How many has he?\nassistant\n3 + 4 = 7\n#### 7\n",
     "user\nWrite a function that adds two numbers.\nassistant\ndef add(a, b):\n    return a + b\n",
 ]
-
-
-@pytest.fixture
-def add_decoder(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """`add_decoder("spy", function, draft=True)`: a decoder of the table, or another function of one that is in it."""
-    from mars import decoders
-
-    def add(name: str, function: Callable[..., object], **facts: Any) -> None:
-        module = ModuleType(f"added_{name}")
-        module.decode = function  # type: ignore[attr-defined]
-        monkeypatch.setitem(sys.modules, module.__name__, module)
-        known = decoders.TABLE.get(name, decoders.TABLE["block_cached"])
-        place = {"name": name, "function": f"{module.__name__}:decode"}
-        monkeypatch.setitem(decoders.TABLE, name, replace(known, **place, **facts))
-
-    return add
 
 
 @pytest.fixture

@@ -177,7 +177,6 @@ def steps() -> dict[str, Message]:
     prompt: Rows = [("prefill", None, 0, ())]
     return {
         "threshold": run_lane([*prompt, *twice]),
-        "entropy": run_lane([("decode", 0.5, 2, (0.1, 0.4, 0.9))], score="entropy", threshold=0.5),
         "refused": run_lane([("decode", 0.9, 1, (1, 0.5, 0.99))]),
         "verified": run_lane([("verify", None, 1, (1, 0.5))], decoder="self_speculative"),
         "one token": run_lane([("decode", None, 1, (1,))]),

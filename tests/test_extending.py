@@ -26,20 +26,14 @@ from tests.scripted import ScriptedModel
 ROOT = Path(__file__).parents[1]
 
 
-@pytest.fixture
-def decoder(joint_window: ModuleType) -> ModuleType:
-    """The decoder's module."""
-    return joint_window
-
-
-def test_its_test_passes(decoder: ModuleType) -> None:
+def test_its_test_passes(joint_window: ModuleType) -> None:
     names: dict[str, object] = {}
     exec(compile(extending.blocks()[2], "extending.md: test", "exec"), names)
     [test] = [value for name, value in names.items() if name.startswith("test_")]
     test()  # type: ignore[operator]
 
 
-def test_one_token_mode_and_the_end_of_sequence(decoder: ModuleType) -> None:
+def test_one_token_mode_and_the_end_of_sequence(joint_window: ModuleType) -> None:
     settings = DecodingSettings(block_size=4, threshold=None)
     assert output_ids(decoding.DECODERS["joint_window"](ScriptedModel([[5, 6, 2]]), [[3]], settings)) == [5, 6, 2]
     settings = DecodingSettings(block_size=4, threshold=0.9)
@@ -47,14 +41,14 @@ def test_one_token_mode_and_the_end_of_sequence(decoder: ModuleType) -> None:
     assert (record.rows[0].accepted, record.rows[0].finish_reason) == (3, "stop")
 
 
-def test_it_shares_passes_with_others(decoder: ModuleType) -> None:
+def test_it_shares_passes_with_others(joint_window: ModuleType) -> None:
     service = Service(ScriptedModel([[5, 6, 7, 2]] * 2))
     streams = [service.submit(name, [3], DecodingSettings(block_size=4)) for name in ("joint_window", "sliding_window")]
     assert [output_ids(stream) for stream in streams] == [[5, 6, 7, 2]] * 2
 
 
 def test_the_command_line_helps_and_runs_it(
-    decoder: ModuleType, tiny_folder: Path, capsys: pytest.CaptureFixture[str]
+    joint_window: ModuleType, tiny_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit):
         main(["--help"])
@@ -78,7 +72,7 @@ def test_the_command_line_helps_and_runs_it(
     assert "joint_window multiplies probabilities" in capsys.readouterr().err
 
 
-def test_benchmarks_and_sweeps_take_it(decoder: ModuleType, tiny_folder: Path) -> None:
+def test_benchmarks_and_sweeps_take_it(joint_window: ModuleType, tiny_folder: Path) -> None:
     assert "joint_window@0.9" in {found.label for found in default_decoder_specs(0.9, masks=True)}
     assert "joint_window@0.9" not in {found.label for found in default_decoder_specs(0.9, masks=False)}
     [*_, spec] = parse_decoder_specs("joint_window@0.8/b4", 0.9)
@@ -96,7 +90,7 @@ def test_benchmarks_and_sweeps_take_it(decoder: ModuleType, tiny_folder: Path) -
     assert [job.settings.threshold for job in (first, second)] == [0.8, 0.9]
 
 
-def test_trade_offs_has_words_for_it(decoder: ModuleType) -> None:
+def test_trade_offs_has_words_for_it(joint_window: ModuleType) -> None:
     row = {f"settings.{name}": value for name, value in DEFAULTS.items()}
     row |= {"decoder": "joint_window", "source": "measured", "model.block_size": 8, "settings.block_size": 4}
     assert decoder_words(row) == "joint_window · B 4"  # not the layout or the draft tokens, which it does not read

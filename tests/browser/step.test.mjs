@@ -27,19 +27,6 @@ test("the passes of every shipped lane are numbered and gain what was written", 
   }
 });
 
-test("every pass of every shipped lane has columns, an outcome, and a reason for each proposal", () => {
-  for (const each of LANES) {
-    const stepped = new SteppedLane(each);
-    for (const pass of stepped.passes) {
-      const shape = columnsOf(pass.row);
-      const read = shape.columns.map(({ proposal }) => proposal).filter((place) => place !== null);
-      assert.deepEqual(read.sort((a, b) => a - b), pass.row.proposals.map((_, place) => place));
-      assert.match(stepped.outcome(pass, shape), /\w.*\.$/);
-      pass.row.proposals.forEach((_, place) => assert.match(stepped.reason(pass, place), /\w.*\.$/));
-    }
-  }
-});
-
 test("what another threshold would have accepted is summed over the passes that count", () => {
   const stepped = new SteppedLane(STEPS.threshold);
   assert.deepEqual([0.99, 0.9, 0.5, 0.1].map((threshold) => stepped.wouldHave(threshold).then), [2, 3, 5, 6]);
@@ -56,14 +43,6 @@ test("where no threshold decides, or none can be tried, a lane says why", () => 
   assert.match(why(STEPS["one token"]), /every pass proposes one token/);
   assert.match(why(STEPS.threshold, "relaxed"), /how near a refused draft was/);
   assert.match(why(ruled), /a rule beside the threshold/);
-});
-
-test("an entropy is above τ or not, in words", () => {
-  const stepped = new SteppedLane(STEPS.entropy);
-  assert.deepEqual([1, 2].map((place) => stepped.reason(stepped.passes[0], place)), [
-    "It read masks; accepted because its entropy is not above τ.",
-    "Refused: its entropy is above τ.",
-  ]);
 });
 
 test("a pass is found by its number", () => {

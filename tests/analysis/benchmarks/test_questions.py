@@ -85,17 +85,3 @@ def test_families_take_turns_with_their_own_seeds() -> None:
     for place in range(len(problems)):
         assert problems.is_right(place, problems.problem(place).solution)
         assert not problems.is_right(place, "no answer")
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"problems": 0}, "problems must be between 1"),
-        ({"seed": -1}, "seed must be >= 0"),
-        ({"tasks": ("cooking",)}, "tasks must be all or some of"),
-        ({"tasks": ("logic", "logic")}, "each once"),
-    ],
-)
-def test_families_out_of_range(change: dict[str, object], words: str) -> None:
-    with pytest.raises(ValueError, match=words):
-        Families(**({"problems": 1, "seed": 0} | change))  # type: ignore[arg-type]

@@ -25,11 +25,6 @@ def test_equals_the_formula(counts: tuple[int, int]) -> None:
     assert 0 <= low <= share <= high <= 1
 
 
-def test_half_width_at_256_and_80_percent() -> None:
-    low, high = wilson_interval(205, 256)
-    assert (high - low) / 2 == pytest.approx(0.049, abs=0.001)
-
-
 @pytest.mark.parametrize(
     ("successes", "trials", "words"),
     [

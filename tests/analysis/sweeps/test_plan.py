@@ -1,6 +1,5 @@
 """Plans: what a group says, and the sentence for what it may not say."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -72,9 +71,3 @@ def test_one_sentence_for_what_is_off(text: str, words: str, tmp_path: Path) -> 
 def test_no_plan(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="there is no plan"):
         read_plan(tmp_path / "none.toml")
-
-
-def test_a_decoder_joins_by_its_name(tmp_path: Path, add_decoder: Callable[..., None]) -> None:
-    add_decoder("future", print)
-    plan = read_plan(written(tmp_path, HEAD + AR.replace("autoregressive", "future")))
-    assert plan.groups[0].decoders == ("future",)

@@ -57,22 +57,6 @@ def test_ghosts_are_what_was_proposed_and_refused(checkpoint: Any) -> None:
         assert message["ghosts"][0][0]
 
 
-def test_nothing_behind_the_end_was_refused(checkpoint: Any) -> None:
-    ended = passes(checkpoint, "sliding_window", threshold=0.3)[-1]
-    assert set(ended["reasons"][len(ended["tokens"]) :]) == {"ended"}
-    assert passes(checkpoint, "autoregressive")[-1]["reasons"] == ["first"]
-    cut = passes(checkpoint, "sliding_window", threshold=0.3, max_new_tokens=5)[-1]
-    assert (len(cut["reasons"]), cut["ghosts"]) == (len(cut["tokens"]), [])
-
-
-@pytest.mark.parametrize(("decoder", "layout"), [("self_speculative", "quadratic"), ("jacobi", "auto")])
-def test_what_waits_as_a_draft_was_not_refused(checkpoint: Any, decoder: str, layout: str) -> None:
-    exact = passes(checkpoint, decoder, layout=layout)
-    assert any(message["ghosts"] for message in exact)
-    for message in exact[:-1]:
-        assert set(message["reasons"][len(message["tokens"]) :]) <= {"kept"}
-
-
 @pytest.mark.parametrize("decoder", ["autoregressive", "sliding_window"])
 def test_a_pass_says_how_many_masks_it_spent(checkpoint: Any, decoder: str) -> None:
     found = passes(checkpoint, decoder)

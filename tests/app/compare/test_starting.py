@@ -1,6 +1,5 @@
 """Runs on one checkpoint share their passes, and each gets what it gets alone."""
 
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -8,11 +7,12 @@ from typing import Any
 import pytest
 
 from app.compare.comparison import Question, compare
+from app.compare.event_stream import Step
+from app.compare.lane import Lane
 from app.compare.starting import is_shared, race, start
 from app.scheduling import AdmissionQueue, LiveRun
 from mars.config import DecodingSettings
 from mars.control import Control
-from mars.decoding import DECODERS
 from mars.metrics import output_ids
 from mars.records import ForwardPass
 
@@ -20,19 +20,6 @@ SETTINGS = DecodingSettings(block_size=8, threshold=0.9, max_new_tokens=48)
 MakeCheckpoint = Callable[..., Any]
 Begin = Callable[..., Any]
 REPLY = "So 3 * 18 = 54, and that is the number of sheep in all.\n#### 54"
-
-
-@pytest.mark.parametrize("decoder", sorted(set(DECODERS) - {"speculative"}))
-def test_every_decoder_writes_what_it_writes_alone(make_checkpoint: MakeCheckpoint, decoder: str) -> None:
-    checkpoint = make_checkpoint("mars", REPLY)
-    ids = checkpoint.encode("How many sheep?")
-    found = list(start(checkpoint, decoder, ids, SETTINGS, Control(0.9), 4))
-    assert output_ids(found) == output_ids(DECODERS[decoder](make_checkpoint("mars", REPLY).engine, [ids], SETTINGS))
-
-
-def test_a_decoder_that_there_is_not_is_refused(make_checkpoint: MakeCheckpoint) -> None:
-    with pytest.raises(ValueError, match=r"The decoder must be one of autoregressive, .*, got 'magic'\."):
-        start(make_checkpoint("mars", REPLY), "magic", [1], SETTINGS, Control(0.9), 4)
 
 
 def test_a_very_long_prompt_runs_by_itself(make_checkpoint: MakeCheckpoint) -> None:
@@ -52,83 +39,33 @@ def test_streams_of_different_numbers_share_no_pass(make_checkpoint: MakeCheckpo
     assert [is_shared(stream) for stream in streams] == [True, True, False]
 
 
-class Person:
-    """Somebody who runs a comparison in a thread of their own."""
-
-    def __init__(
-        self, begin: Callable[..., Any], checkpoints: dict[str, Any], queue: AdmissionQueue, threshold: float
-    ) -> None:
-        question = Question(prompt="How many?", threshold=threshold)
-        self.live = LiveRun(queue.join(), threshold)
-        self.failure: Exception | None = None
-        entries = begin(checkpoints, question, self.live, queue)
-        self.lanes = [entry.lane for entry in entries]
-        self._steps = compare(entries, question, self.live, queue)
-        self.thread = threading.Thread(target=self._run)
-
-    def step(self, count: int) -> None:
-        for _ in range(count):
-            next(self._steps)
-
-    def _run(self) -> None:
-        try:
-            list(self._steps)
-        except RuntimeError as error:
-            self.failure = error
-
-    def texts(self) -> list[str]:
-        return [lane.text for lane in self.lanes]
-
-
-def run_together(people: list[Person]) -> None:
-    for person in people:
-        person.thread.start()
-    for person in people:
-        person.thread.join(timeout=60)
-
-
 @pytest.fixture
 def checkpoints(make_checkpoint: MakeCheckpoint) -> dict[str, Any]:
     return {"ar": make_checkpoint("ar", REPLY, masks=False), "mars": make_checkpoint("mars", REPLY)}
 
 
 def test_people_share_passes_and_their_lanes_say_so(checkpoints: dict[str, Any], make_entries: Begin) -> None:
+    question = Question(prompt="How many?", threshold=0.9)
+
+    def come(queue: AdmissionQueue) -> tuple[LiveRun, list[Lane], Iterator[Step]]:
+        live = LiveRun(queue.join(), 0.9)
+        entries = make_entries(checkpoints, question, live, queue)
+        return live, [entry.lane for entry in entries], compare(entries, question, live, queue)
+
     queue = AdmissionQueue()
-    first, second = (Person(make_entries, checkpoints, queue, 0.9) for _ in range(2))
+    people = [come(queue), come(queue)]
     for _ in range(20):
-        first.step(1)
-        second.step(1)
+        for _, _, steps in people:
+            next(steps)
     calls = len(checkpoints["ar"].engine.calls) + len(checkpoints["mars"].engine.calls)
-    records = sum(len(lane.records) for person in (first, second) for lane in person.lanes)
-    assert calls < records
-    assert first.lanes[0].shared
-    alone = Person(make_entries, checkpoints, AdmissionQueue(), 0.9)
-    first.live.stop()
-    second.live.stop()
-    alone.step(5)
-    assert not alone.lanes[0].shared
-
-
-def test_a_device_error_reaches_all_in_it(
-    checkpoints: dict[str, Any], make_entries: Begin, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    queue = AdmissionQueue()
-    first, second = (Person(make_entries, checkpoints, queue, 0.9) for _ in range(2))
-    first.step(12)
-    second.step(12)
-    engine = checkpoints["mars"].engine
-    with monkeypatch.context() as patch:
-        patch.setattr(engine, "record", _break)
-        run_together([first, second])
-    assert [type(person.failure) for person in (first, second)] == [RuntimeError, RuntimeError]
-    later = Person(make_entries, checkpoints, queue, 0.9)
-    run_together([later])
-    assert later.failure is None
-    assert later.texts() == [REPLY, REPLY]
-
-
-def _break(*_: Any) -> None:
-    raise RuntimeError("the device broke")
+    assert calls < sum(len(lane.records) for _, lanes, _ in people for lane in lanes)
+    assert people[0][1][0].shared
+    _, [lane, _], steps = come(AdmissionQueue())
+    for live, _, _ in people:
+        live.stop()
+    for _ in range(5):
+        next(steps)
+    assert not lane.shared
 
 
 def passes(seconds: list[float], closed: list[str] | None = None, name: str = "") -> Iterator[ForwardPass]:

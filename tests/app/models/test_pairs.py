@@ -1,12 +1,10 @@
 """The pair that the page starts with, by the real code: a tiny GGUF file stands in for the package, with an adapter."""
 
-import asyncio
 import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-import gradio as gr
 import pytest
 
 from app.compare.comparison import Question
@@ -15,9 +13,8 @@ from app.compare.runner import Runner
 from app.models import pairs
 from app.models.manager import Models
 from app.models.placement import Loader
-from app.scheduling import FULL_SPEED, PACES, AdmissionQueue, Sessions
+from app.scheduling import FULL_SPEED, AdmissionQueue, Sessions
 from app.server import options
-from app.tabs import compare
 from mars.checkpoint.sources import NAMED_BASES
 from tests.mars import conftest as shared
 
@@ -59,27 +56,3 @@ def test_both_adapters_of_the_pair_write(installed: Path) -> None:
     texts = {lane.key: lane.text for lane in run.lanes}
     assert list(texts) == ["a", "b", "c"]
     assert texts["a"] == texts["c"] != ""
-
-
-@pytest.fixture
-def built(installed: Path) -> compare.Tab:
-    """Compare of the page without options."""
-    return asyncio.run(_built())  # outside of an event loop, Gradio makes some of its own and leaves them open
-
-
-async def _built() -> compare.Tab:
-    chosen = options.read([])
-    with gr.Blocks():
-        tab = compare.Tab(runner_of(chosen), chosen.pairs)
-        tab.connect(gr.HTML())
-    return tab
-
-
-def test_length_limit_and_pace_suit_the_model(built: compare.Tab) -> None:
-    assert (built.limit.value, built.pace.value) == (256, PACES["Readable"])
-    assert [lane.named["preset"].value for lane in built.row.lanes] == list(PRESETS)
-
-
-def test_an_unknown_pair_is_the_first(built: compare.Tab) -> None:
-    for wrong in (None, "<b>", 3, ["tiny"]):
-        assert built.models.pair(wrong).key == "smollm2"

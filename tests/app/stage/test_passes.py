@@ -69,25 +69,6 @@ def test_scores_are_lines_on_a_band_in_view(mount: Mount, play: Any) -> None:
     assert all("50%" in size or "0.5 *" in size for _, size in looks[1:])
 
 
-def test_entropy_is_surer_when_it_is_lower(mount: Mount, play: Any) -> None:
-    tab = mount()
-    play.start(tab, play.lane("b", "masks", score="entropy", follows=False, threshold=2.5))
-    play.feed(
-        tab,
-        play.passed(
-            "b", 1, [play.token("sure", 0.0), play.token("unsure", 2.0, "mask")], threshold=2.5, score="entropy"
-        ),
-    )
-    sure = [
-        each.evaluate("node => Number(node.style.getPropertyValue('--sure'))")
-        for each in tab.locator(".lens-text .lens-token").all()
-    ]
-    assert sure == [1.0, 0.135]
-    tab.locator(".lens-text .lens-token").last.hover()
-    assert "Entropy 2.0000 nats · τ 2.50" in tab.inner_text(".lens-card")
-    assert "its entropy is not above τ" in tab.inner_text(".lens-card")
-
-
 @pytest.mark.parametrize(
     ("name", "score", "threshold", "shown"),
     [("probability", 0.79999, 0.8, "Score 0.7999"), ("entropy", 0.80001, 0.8, "Entropy 0.8001 nats")],
