@@ -1,8 +1,8 @@
 """Loaded by `make test`: with CI=true a skip fails where it means that browser, harness or clients are missing.
 
 Files with most tests run first, as pytest-xdist has it, but a test marked `slow` or `browser` counts as many: else a
-file with a few such tests comes last, and all processes but its own have nothing to do. Files that compile the same
-functions run in one process (`COMPILING`): on a new clone each process would compile them anew.
+file with a few such tests comes last, and all processes but its own have nothing to do. Files that share what takes
+long to make run in one process (`TOGETHER`).
 """
 
 import gc
@@ -26,14 +26,21 @@ NEEDED = {
 """Modules that may not be skipped in CI, nor any of their tests, and what these are."""
 COSTS = {"slow": 80, "browser": 20}
 """How many other tests take as long as one with this mark, about."""
-COMPILING = (
-    "mars_kernels/test_*.py",
-    "mars/engine/test_*.py",
-    "mars/decoding/test_decoding_model.py",
-    "mars/checkpoint/test_shipped.py",
-    "mars/serve/test_clients.py",
-)
-"""Files whose tests run functions that numba compiles."""
+TOGETHER = {
+    "mars_kernels/test_*.py": "functions that numba compiles",
+    "mars/engine/test_*.py": "functions that numba compiles",
+    "mars/checkpoint/test_shipped.py": "functions that numba compiles",
+    "mars/serve/test_clients.py": "functions that numba compiles",
+    **dict.fromkeys((f"app/test_{name}.py" for name in "axe modes shortcuts tradeoffs".split()), "the page `site`"),
+    "app/tabs/test_about.py": "the page `site`",
+    **dict.fromkeys((f"app/test_{name}.py" for name in "page lanes board branch share".split()), "the page `served`"),
+    **dict.fromkeys(
+        (f"app/{name}.py" for name in "test_hostile test_api test_address_page test_learn test_step".split()),
+        "the page `served` in another process",
+    ),
+    "app/server/test_serving.py": "the page `served` in another process",
+}
+"""What files share, by their names."""
 
 
 @pytest.hookimpl(wrapper=True)
@@ -72,7 +79,7 @@ def _together(path: Path) -> str:
     if not path.is_relative_to(TESTS):
         return str(path)
     name = path.relative_to(TESTS).as_posix()
-    return "compiling" if any(fnmatch(name, pattern) for pattern in COMPILING) else name
+    return next((shared for pattern, shared in TOGETHER.items() if fnmatch(name, pattern)), name)
 
 
 def _in_ci() -> bool:

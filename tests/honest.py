@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 
 import httpx
 import psutil
@@ -32,6 +33,24 @@ class Honest:
             self._http.get(self._url).raise_for_status()
             self.slowest = max(self.slowest, time.monotonic() - began)
             time.sleep(0.02)
+
+
+def delays_nobody(url: str, act: Callable[[], object]) -> None:
+    """Fail if `act` makes others wait for half a second, or makes the server grow by more than 32 MB.
+
+    The machine may be busy with other things: what an answer takes without `act`, five times, is taken off. Of up to
+    three rounds the best counts.
+    """
+    delays, sizes = list[float](), list[int]()
+    while len(sizes) < 2 or (min(delays) > 0.5 and len(sizes) < 3):
+        with Honest(url) as undisturbed:
+            time.sleep(0.5)
+        with Honest(url) as beside:
+            act()
+        delays.append(beside.slowest - 5 * undisturbed.slowest)
+        sizes.append(resident(url))
+    assert min(delays) <= 0.5, delays
+    assert sizes[-1] - sizes[0] < 32 * 2**20, sizes
 
 
 def resident(url: str) -> int:

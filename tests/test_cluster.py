@@ -194,29 +194,6 @@ def test_a_replica_is_added_under_load(small: str) -> None:
         assert [one.result() for one in reading] == [{(text, True)}] * 4
 
 
-def test_a_request_on_a_dying_replica_gets_status(small: str) -> None:
-    """500, or 200 if Ray asks another replica; but no answer that breaks off, and none that never comes."""
-    import ray
-
-    def ask(_: int) -> tuple[int, str]:
-        found = httpx.post(f"{small}/v1/chat/completions", json=CHAT, timeout=240)
-        return found.status_code, found.text
-
-    text = json.loads(ask(0)[1])["choices"][0]["message"]["content"]
-    with ThreadPoolExecutor(40) as threads:
-        asking = [threads.submit(ask, number) for number in range(40)]
-        until(lambda: httpx.get(f"{small}/health", timeout=60).json()["waiting"] > 10)
-        ray.kill(replicas()[0])
-        answers = [one.result() for one in asking]
-    for status, body in [*answers, ask(0)]:
-        if status == 200:
-            assert json.loads(body)["choices"][0]["message"]["content"] == text
-        else:
-            assert status >= 500
-            assert body
-    assert ask(0)[0] == 200
-
-
 class Loses(tqdm):
     """Takes a node away once the first chunk is there."""
 
