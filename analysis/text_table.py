@@ -1,12 +1,9 @@
-"""Tables for a terminal and in Markdown, whose first line is the heading, and the numbers of figures as CSV."""
+"""Tables for a terminal and in Markdown, whose first line is the heading."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
-
-if TYPE_CHECKING:
-    import pandas as pd
+from typing import TypeVar
 
 _T = TypeVar("_T")
 Lines = Sequence[Sequence[str]]
@@ -44,15 +41,3 @@ def markdown(lines: Lines, *, numbers: bool = False) -> str:
     ruler = ["---", *(["---:" if numbers else "---"] * (len(heading) - 1))]
     escaped = [[cell.replace("|", "\\|") for cell in line] for line in (heading, ruler, *rows)]
     return "\n".join(f"| {' | '.join(line)} |" for line in escaped)
-
-
-def listed(value: Any) -> Any:
-    """A list as one cell of a table; any other value as it is."""
-    return "; ".join(map(str, value)) if isinstance(value, tuple) else value
-
-
-def to_csv(points: pd.DataFrame, cell: Callable[[Any], Any] = listed) -> str:
-    """The numbers of a figure, a row a mark, without columns that have no value; `cell` writes what is no number."""
-    kept = points.drop(columns=["hover", "rank"], errors="ignore").dropna(axis="columns", how="all")
-    cells = {name: kept[name].map(cell) for name in kept.select_dtypes(exclude="number")}
-    return str(kept.assign(**cells).to_csv(index=False, lineterminator="\n"))

@@ -10,7 +10,6 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
-from threading import Lock
 from typing import TYPE_CHECKING, Annotated, Any
 
 import gradio as gr
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
 
 Header = Annotated[str, Field(strict=True, max_length=100)]
 COLUMNS = Annotated[list[Header], Field(max_length=200)]
-_one_at_a_time = Lock()
 
 
 def register(runner: Runner, checkpoint: str, run_cache: RunCache) -> None:
@@ -90,20 +88,18 @@ def _named(text: str) -> str:
 def table(run_cache: RunCache, columns: object = None) -> dict[str, Any]:
     """The runs: `headers`, `data`, in `problems` what cannot be read; ValueError for an unknown column."""
     wanted = checked(COLUMNS | None, columns, "columns")
-    store = run_cache.store()
 
     def read() -> Any:
-        return json.loads(store.runs.table().to_json(orient="split", index=False, double_precision=15))
+        return json.loads(run_cache.runs.table().to_json(orient="split", index=False, double_precision=15))
 
-    with _one_at_a_time:  # reading takes seconds: who asks meanwhile gets the same table
-        rows = store.remembered("runs", read)
+    rows = run_cache.once("all", read)
     headers, data = rows["columns"], rows["data"]
     if wanted is not None:
         if unknown := [name for name in wanted if name not in headers]:
             raise ValueError(f"columns must be among {', '.join(headers)}, got {unknown[0]!r}")
         places = [headers.index(name) for name in wanted]
         headers, data = wanted, [[row[place] for place in places] for row in data]
-    return {"headers": headers, "data": data, "problems": list(store.problems)}
+    return {"headers": headers, "data": data, "problems": list(run_cache.problems)}
 
 
 PROGRESS_SECONDS = 1.0

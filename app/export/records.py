@@ -48,6 +48,11 @@ def offers(runs: Mapping[str, Run]) -> list[dict[str, Any]]:
     return found
 
 
+def budgets() -> dict[str, float]:
+    """The budgets that the page may be asked for."""
+    return {"value": BUDGETS[0], "least": min(BUDGETS), "most": max(BUDGETS)}
+
+
 def files() -> Files:
     found = dict(file for run in runs().values() for file in run_files(run))
     return found | _tradeoffs(RequestHandler(RunCache(), runner({})))
@@ -69,14 +74,14 @@ def runner(sources: Mapping[str, str]) -> Runner:
 
 
 def _tradeoffs(handler: RequestHandler) -> Files:
-    """The answers to the questions of the tab: its opening, every view, and the card of every run in their tables."""
+    """The answers to the questions of the tab: every view, and the card of every run in their tables."""
 
     def ask(what: str, about: Any) -> dict[str, Any]:
         answer: dict[str, Any] = json.loads(handler.answer({"ask": what, "about": about}))
         return answer
 
     with gc_frozen():  # a library collects all garbage for each answer
-        begin = ask("begin", None)
+        handler.warm()
     found, runs, views = Files(), dict[str, None](), list[dict[str, Any]]()
     for view, shown in _views(ask):
         views.append({**view, "file": f"trade/view-{len(views)}.json"})
@@ -85,8 +90,7 @@ def _tradeoffs(handler: RequestHandler) -> Files:
     for place, run in enumerate(runs):
         card = {**ask("card", {"id": run}), "choice": None, "lacking": _LIVE}
         found[f"trade/run-{place}.json"] = json.dumps({"card": card, "texts": ask("samples", {"id": run})})
-    begin = {**begin, "points": {"value": BUDGETS[0], "least": min(BUDGETS), "most": max(BUDGETS)}}
-    index = {"begin": begin, "views": views, "runs": list(runs), "few": _FEW}
+    index = {"views": views, "runs": list(runs), "few": _FEW}
     return {**found, "trade/index.json": json.dumps(index)}
 
 

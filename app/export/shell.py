@@ -103,7 +103,7 @@ def _page(
     props["masthead"]["tabs"] = [name for name in props["masthead"]["tabs"] if name not in without]
     props["masthead"]["codes"] = None  # the server draws them
     props["step"]["shipped"] = step.offers(runs)
-    props["tradeoffs"]["plotly"] = "plotly.js"
+    props["tradeoffs"] |= {"plotly": "plotly.js", "points": records.budgets()}
     given = {
         "props": {name: props[name] for name in _KEPT if name not in without},
         "runs": records.offers(runs),

@@ -1,25 +1,23 @@
 """Answers the questions of the tab. No answer is an exception, and none holds a path of this machine."""
 
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
-from threading import Lock, Thread
+from functools import lru_cache, partial
 from typing import Annotated, Any
 
 from plotly.io.json import to_json_plotly
 
-from analysis.figures import FIGURES, template
 from app.compare.runner import Runner
 from app.models.sentences import answered
-from app.tradeoffs import drawing, tables
+from app.tradeoffs import drawing
 from app.tradeoffs.card import card, entry_of, samples
 from app.tradeoffs.run_cache import RunCache
-from app.tradeoffs.view import FEWEST_POINTS, MOST_POINTS, POINTS, Text, View
+from app.tradeoffs.view import Text, View
 from mars.schema import Strict, bounds, checked
 
 Place = Annotated[int, bounds(0, 1_000_000)]
-Told = dict[str, Any]
+MOST_DRAWN = 256
+"""Views that are kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,11 +41,9 @@ class RequestHandler:
     def __init__(self, run_cache: RunCache, runner: Runner) -> None:
         self._run_cache = run_cache
         self._runner = runner
-        self._warmed = Lock()
-        self._asks: dict[str, Callable[[Any], Told]] = {
-            "begin": self._begin,
+        self._drawn = lru_cache(MOST_DRAWN)(partial(drawing.draw, run_cache))
+        self._asks: dict[str, Callable[[Any], dict[str, Any]]] = {
             "view": lambda asked: self._drawn(View.of(asked.get("about"))),
-            "csv": self._csv,
             "card": self._card,
             "samples": self._samples,
         }
@@ -57,41 +53,15 @@ class RequestHandler:
         line = to_json_plotly(answered(question, self._asks))
         return line.replace("<", "\\u003c")  # so that nothing in it looks like a tag
 
-    def _begin(self, asked: Told) -> Told:
-        """The first answer; it includes the first view, if that can be shown, which saves a question."""
-        store, shown, about = self._run_cache.store(), None, asked.get("about")
-        if about:
-            with suppress(ValueError):  # the page asks for the view by itself, and hears why not
-                shown = self._drawn(View.of(about))
-        return {
-            "shown": shown,
-            "figures": [{"value": name, "label": figure.question} for name, figure in FIGURES.items()],
-            "points": {"value": POINTS, "least": FEWEST_POINTS, "most": MOST_POINTS},
-            "templates": {name: template(dark=name == "dark").to_plotly_json() for name in ("light", "dark")},
-            "problems": list(store.problems),
-        }
-
     def warm(self) -> None:
-        """Read the runs and draw the first view in the background, before a page asks for it."""
-        if self._warmed.acquire(blocking=False):
-            Thread(target=self._drawn, args=(View(),), name="tradeoffs-first", daemon=True).start()
+        """Read the runs and draw the first view before a page asks for it."""
+        self._drawn(View())
 
-    def _drawn(self, view: View) -> Told:
-        """The view, drawn once while the runs stay as they are."""
-        store = self._run_cache.store()
-        shown: Told = store.remembered(("view", repr(view)), partial(drawing.draw, self._run_cache, view))
-        return shown
-
-    def _csv(self, asked: Told) -> Told:
-        view = View.of(asked.get("about"))
-        picked = drawing.select(self._run_cache, view)
-        return {"text": tables.csv(drawing.listed(picked, picked.points)), "name": f"mars-lens-{view.figure}.csv"}
-
-    def _card(self, asked: Told) -> Told:
+    def _card(self, asked: dict[str, Any]) -> dict[str, Any]:
         run = checked(RunRequest, asked.get("about"), "the card").id
-        return card(self._run_cache.store(), self._run_cache.table(), run, self._runner.models.sources)
+        return card(self._run_cache, run, self._runner.models.sources)
 
-    def _samples(self, asked: Told) -> Told:
+    def _samples(self, asked: dict[str, Any]) -> dict[str, Any]:
         question: SamplesRequest = checked(SamplesRequest, asked.get("about"), "the samples")
-        runs = self._run_cache.store().runs
+        runs = self._run_cache.runs
         return samples(runs, entry_of(runs, question.id), right=question.right, first=question.first)

@@ -5,20 +5,17 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from analysis.figures import words
 from analysis.runs import RunStore
 from analysis.runs.schema import is_judged
 from app.compare import problems
-from app.tradeoffs.run_cache import Store
+from app.tradeoffs.run_cache import RunCache
 from mars import decoders
 from mars.checkpoint.sources import weights_digest
 from mars.config import DEFAULTS, METHOD_FIELDS
 from mars_tasks import TASKS, numbered
 
 PAGE = 6
-NO_SUCH_RUN = "There is no such run any more: choose one from the figure."
 Entry = Mapping[str, Any]
 MOST_BYTES = 4 * 2**30
 """Weights beyond this size are not read to compare them; their name has to do."""
@@ -40,12 +37,10 @@ _PROVENANCE = (
 )
 
 
-def card(store: Store, table: pd.DataFrame, run: str, sources: Mapping[str, str]) -> dict[str, Any]:
+def card(run_cache: RunCache, run: str, sources: Mapping[str, str]) -> dict[str, Any]:
     """The card of the run with this id, or ValueError; `sources` are the checkpoints of the app by name."""
-    found = table[table["id"] == run]
-    if found.empty:
-        raise ValueError(NO_SUCH_RUN)
-    row = found.iloc[0].to_dict()
+    entry, table = entry_of(run_cache.runs, run), run_cache.table()
+    row = table[table["id"] == run].iloc[0].to_dict()
     batch = row.get("batch_size")
     shown = {
         "id": run,
@@ -54,7 +49,6 @@ def card(store: Store, table: pd.DataFrame, run: str, sources: Mapping[str, str]
         "measures": [_measure(row, name) for name in words.MEASURES if not words.missing(row.get(name))],
         "facts": [*_facts(row)],
     }
-    entry = entry_of(store.runs, run)
     checkpoint, draft = named(entry["model"], sources), named(entry["draft"], sources)
     lacking = why_not(entry, checkpoint, draft)
     return shown | {
@@ -130,10 +124,10 @@ def _text(value: Any) -> str:
 
 def entry_of(runs: RunStore, run: str) -> Entry:
     """The entry of the run with this id; ValueError if there is no such run."""
-    found = next((entry for entry in runs.entries if entry["id"] == run), None)
-    if found is None:
-        raise ValueError(NO_SUCH_RUN)
-    return found
+    for entry in runs.entries:
+        if entry["id"] == run:
+            return entry
+    raise ValueError("There is no such run any more: choose one from the figure.")
 
 
 def samples(runs: RunStore, entry: Entry, *, right: bool | None = None, first: int = 0) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """A view as the page gets it: the figure, its caption, the choices, the answer to the budget, the table."""
 
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -11,9 +10,8 @@ from analysis.figures import FIGURES, POOLED
 from analysis.figures.words import task_words, threshold_words
 from analysis.studies import behind_figure
 from app.tradeoffs import tables, together
-from app.tradeoffs.operating import Finding, finding
+from app.tradeoffs.operating import finding
 from app.tradeoffs.run_cache import RunCache
-from app.tradeoffs.together import Together
 from app.tradeoffs.view import AXES, PER_FORWARD, View
 
 FRONTIER = "frontier"
@@ -22,48 +20,22 @@ CHAT = "chat"
 _PICKED = "the answer: within {points:g} points of AR"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
-    """The runs that a view compares (`listed`), a handful of series (`shown`), the choices; batch 0 is none."""
-
-    view: View
-    sets: tuple[Together, ...]
-    runs: str
-    batches: tuple[int, ...]
-    batch: int
-    task: str
-    shown: pd.DataFrame
-    listed: pd.DataFrame
-    answer: Finding
-
-    @property
-    def points(self) -> pd.DataFrame:
-        """The numbers that are drawn, one row a mark."""
-        return FIGURES[self.view.figure].points(self.shown, **self._options)
-
-    @property
-    def figure(self) -> go.Figure:
-        """The figure itself."""
-        return FIGURES[self.view.figure].draw(self.shown, **self._options)
-
-    @property
-    def _options(self) -> dict[str, Any]:
-        budget = {"points": self.view.points} if FIGURES[self.view.figure].budget else {}
-        return {"against": self.view.against, **budget}
-
-
 def families(run_cache: RunCache) -> list[str]:
     """The families that runs were measured on together, and chat; empty if there is only one."""
-    entries = run_cache.store().runs.entries
-    several = [entry["tasks"] for entry in entries if len(entry["tasks"]) > 1 or entry["tasks"] == [CHAT]]
+    several = [entry["tasks"] for entry in run_cache.runs.entries if len(entry["tasks"]) > 1 or entry["tasks"] == [CHAT]]
     names = sorted({task for tasks in several for task in tasks}, key=lambda task: (task == CHAT, task))
     return names if len(names) > 1 else []
 
 
-def select(run_cache: RunCache, view: View) -> Selection:
-    """The runs of this view; a choice in it that no longer exists is ignored."""
-    pooled, task = run_cache.table(), view.task if view.task in families(run_cache) else POOLED
-    sets = run_cache.store().remembered(("sets", view.against), partial(together.sets, pooled, view.against))
+def draw(run_cache: RunCache, view: View) -> dict[str, Any]:
+    """Everything that the page shows of this view; all but the figure is plain JSON.
+
+    A choice in it that no longer exists is ignored. The table has the runs that the view compares, the figure a handful
+    of series.
+    """
+    pooled, tasks = run_cache.table(), families(run_cache)
+    task = view.task if view.task in tasks else POOLED
+    sets = run_cache.once(("sets", view.against), partial(together.sets, pooled, view.against))
     asked = next((each for each in sets if each.name == view.runs), sets[0] if sets else None)
     of_task = [each for each in sets if task == POOLED or task in each.tasks]
     chosen = asked if asked in of_task or not of_task else of_task[0]
@@ -77,23 +49,10 @@ def select(run_cache: RunCache, view: View) -> Selection:
     listed = listed[listed["id"].isin(of_set["id"])].reset_index(drop=True)
     answer = finding(listed, points=view.points, against=view.against)
     few = together.handful(listed, view.against, answer.chosen)[["id", "series", "rank"]]
-    return Selection(
-        view=view,
-        sets=tuple(offered),
-        runs=chosen.name if chosen else "",
-        batches=tuple(batches),
-        batch=batch,
-        task=task,
-        shown=listed.drop(columns=["series", "rank"]).merge(few, on="id"),
-        listed=listed,
-        answer=answer,
-    )
-
-
-def draw(run_cache: RunCache, view: View) -> dict[str, Any]:
-    """Everything that the page shows of this view; all but the figure is plain JSON."""
-    picked = select(run_cache, view)
-    points, figure, answer = picked.points, picked.figure, picked.answer
+    shown = listed.drop(columns=["series", "rank"]).merge(few, on="id")
+    kind = FIGURES[view.figure]
+    options: dict[str, Any] = {"against": view.against} | ({"points": view.points} if kind.budget else {})
+    points, figure = kind.points(shown, **options), kind.draw(shown, **options)
     if view.figure == FRONTIER:
         _name_thresholds(figure, points)
     if answer.chosen:
@@ -102,25 +61,24 @@ def draw(run_cache: RunCache, view: View) -> dict[str, Any]:
     layout = {name: value for name, value in drawn["layout"].items() if name != "template"}  # which the page sets
     study = behind_figure(view.figure)[0]
     empty = f"There are no runs for this figure. This makes some: python -m analysis reproduce {study}"
-    names = {name: task_words(name) for name in (POOLED, *families(run_cache))}
+    names = {name: task_words(name) for name in (POOLED, *tasks)}
     return {
         "figure": {**drawn, "layout": layout},
-        "caption": FIGURES[view.figure].reading,
+        "caption": kind.reading,
         "empty": "" if len(points) else empty,
         "axes": [{"value": name, "label": label} for name, label in AXES.items()],
         "against": view.against,
-        "runs": {"value": picked.runs, "options": [{"value": each.name, "label": each.label} for each in picked.sets]},
-        "batch": {"value": picked.batch, "options": list(picked.batches)},
+        "runs": {
+            "value": chosen.name if chosen else "",
+            "options": [{"value": each.name, "label": each.label} for each in offered],
+        },
+        "batch": {"value": batch, "options": batches},
         "tasks": [{"value": name, "label": title[:1].upper() + title[1:]} for name, title in names.items()],
-        "task": picked.task,
+        "task": task,
         "answer": {"sentence": answer.sentence, "how": answer.how, "run": answer.chosen},
-        "table": tables.table(listed(picked, points)),
+        "table": tables.table(listed if view.figure == FRONTIER else points),
+        "problems": list(run_cache.problems),
     }
-
-
-def listed(picked: Selection, points: pd.DataFrame) -> pd.DataFrame:
-    """The rows of the table: the marks; for the frontier every run that is compared, drawn or not."""
-    return picked.listed if picked.view.figure == FRONTIER else points
 
 
 def _name_thresholds(figure: go.Figure, points: pd.DataFrame) -> None:

@@ -1,4 +1,4 @@
-"""The numbers of a figure as a table, and as CSV."""
+"""The numbers of a figure as a table."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,10 +7,6 @@ from typing import Any
 import pandas as pd
 
 from analysis.figures.words import Row, decoder_words, measure_words, missing, model_words, threshold_words
-from analysis.text_table import listed, to_csv
-
-MOST_ROWS = 2_000
-_FORMULA_SIGNS = ("=", "+", "-", "@")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,20 +53,10 @@ _MEASURED = (
 
 def table(points: pd.DataFrame) -> dict[str, Any]:
     """The table of a figure, without empty columns; each row has the `id` of its run."""
-    rows = points.head(MOST_ROWS).to_dict("records")
+    rows = points.to_dict("records")
     columns = [*_SETTING, *_BARS, *_MEASURED]
     columns = [column for column in columns if any(map(column.words, rows))]
     return {
         "columns": [{"label": column.label, "number": column.number} for column in columns],
         "rows": [{"id": row["id"], "cells": [column.words(row) for column in columns]} for row in rows],
     }
-
-
-def csv(points: pd.DataFrame) -> str:
-    """The numbers drawn; text that a spreadsheet would take for a formula is escaped."""
-    return to_csv(points, _escaped)
-
-
-def _escaped(value: Any) -> Any:
-    text = listed(value)
-    return f"'{text}" if isinstance(text, str) and text.startswith(_FORMULA_SIGNS) else text

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from app.api import table
-from app.tradeoffs.run_cache import Store
 from mars.records import from_object
 
 ROOT = Path(__file__).parents[2]
@@ -71,8 +70,8 @@ def stored() -> Any:
 
     rows = [{"id": "a", "threshold": 0.9, "tasks": ("x", "y")}, {"id": "b", "threshold": None, "tasks": ("x",)}]
     runs = SimpleNamespace(table=lambda: pd.DataFrame(rows))
-    store = Store(runs=runs, problems=("a.parquet: runs[3].id is missing.",), tables=runs.table)
-    return SimpleNamespace(store=lambda: store)
+    problems = ("a.parquet: runs[3].id is missing.",)
+    return SimpleNamespace(runs=runs, problems=problems, once=lambda _, make: make())
 
 
 def test_the_table_is_json(stored: Any) -> None:

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import test from "node:test";
-import { addressOf, viewOf } from "../../app/browser/tradeoffs/view.js";
+import { addressOf, csvOf, viewOf } from "../../app/browser/tradeoffs/view.js";
 
 const listeners = {};
 globalThis.window = { addEventListener: (name, act) => (listeners[name] = act) };
@@ -104,6 +104,12 @@ test("a view of Trade-offs and its address say the same", () => {
   assert.deepEqual(back, { view, run: "r1", refused: [] });
   for (const points of ["none", "0", "51", ""]) assert.deepEqual(viewOf({ points }).refused, ["points"]);
   for (const batch of ["0", "-1", "x", "1.5"]) assert.deepEqual(viewOf({ batch }).refused, ["batch"]);
+});
+
+test("a saved table is quoted and holds no formula", () => {
+  const columns = [{ label: "Model", number: false }, { label: "Loss", number: true }];
+  const text = csvOf({ columns, rows: [{ id: "a", cells: ['=HYPERLINK("x")', "-1.5"] }, { id: "b", cells: ["@x", ""] }] });
+  assert.equal(text, '"Model","Loss"\r\n"\'=HYPERLINK(""x"")","-1.5"\r\n"\'@x",""\r\n');
 });
 
 test("what another tab asks of Compare is an address", async () => {

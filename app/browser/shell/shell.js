@@ -34,12 +34,7 @@ const ANSWERS = {
     shared: () => ({ problem: "Only the app saves runs for a link. Ask for the run as a file." }),
   },
   tradeoffs: {
-    begin: async () => (await dataValue("trade/index.json")).begin,
     view: ({ about }) => viewOf(about),
-    csv: async ({ about }) => {
-      const { table, problem } = await viewOf(about);
-      return problem ? { problem } : { text: csvOf(table), name: `mars-lens-${about.figure}.csv` };
-    },
     card: async ({ about }) => {
       const { card, problem } = await runOf(about.id);
       return card ?? { problem };
@@ -74,12 +69,6 @@ async function textsOf({ id, right, first }) {
   if (first) return { problem: few };
   if (right === null || !texts.samples) return texts;
   return { samples: texts.samples.filter((sample) => sample.right === right), problem: few };
-}
-
-function csvOf({ columns, rows }) {
-  const quoted = (words) => `"${String(words).replaceAll('"', '""')}"`;
-  const lines = [columns.map(({ label }) => label), ...rows.map(({ cells }) => cells)];
-  return lines.map((line) => `${line.map(quoted).join(",")}\r\n`).join("");
 }
 
 // A part of the page, as Gradio mounts it; returns what sets its value.

@@ -25,7 +25,7 @@ export class TradeControls {
     }
   }
 
-  begin({ figures }) {
+  begin(figures) {
     this.fill("figure", figures);
   }
 

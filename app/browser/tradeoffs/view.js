@@ -10,12 +10,12 @@ import { plotly, TradePlot } from "./plot.js";
 const TRADE_TEXTS = { figure: "frontier", against: "tokens_per_second", runs: "", task: "all families" };
 const TRADE_VIEW = { ...TRADE_TEXTS, points: 2, batch: 1 }; // the first one
 const TRADE_POINTS = { least: 0.1, most: 50 };
+const FORMULA = /^[=+@-]/; // a spreadsheet would compute a cell that begins so
 const TRADE_NAMES = [...Object.keys(TRADE_VIEW), "run"];
 
 class TradeView {
-  // `plotlyAddress` is where the drawing library is.
-  constructor(root, questions, plotlyAddress) {
-    Object.assign(this, { root, questions, plotlyAddress });
+  constructor(root, questions) {
+    Object.assign(this, { root, questions });
     this.view = { ...TRADE_VIEW };
     this.number = 0;
     const ask = (what, about) => this.questions.ask(what, { about });
@@ -31,7 +31,9 @@ class TradeView {
     this.card = new TradeCard(ask, new TradeSamples(ask));
     this.card.onClose = () => this.pick(null);
     this.table = new TradeTable(pick);
-    const csv = button("lens-tool", "Save the numbers as CSV", () => this.saveNumbers());
+    const csv = button("lens-tool", "Save the numbers as CSV", () => {
+      if (this.shown) offerFile(csvOf(this.shown.table), "text/csv", `mars-lens-${this.view.figure}.csv`);
+    });
     const figure = put(make("figure", "lens-stack"), this.plot, this.empty, this.caption);
     this.stage = put(make("div", "trade-stage"), figure, this.card.root);
     const numbers = put(make("details", "trade-numbers"), make("summary", "", "The numbers as a table"), this.table.root);
@@ -40,24 +42,21 @@ class TradeView {
     for (const part of this.body) part.hidden = true;
   }
 
-  // Read the runs, which may take a moment, and the drawing library; then show the first view.
-  async begin() {
-    const say = (words) => (this.status.textContent = words);
-    say("Reading the runs …");
-    const [told, drawing] = await Promise.all([
-      this.questions.ask("begin", { about: this.view }),
-      plotly(this.plotlyAddress).catch((error) => ({ problem: error.message })),
-    ]);
-    const problem = told.problem ?? drawing.problem;
-    if (problem) return say(problem);
-    this.plotter = new TradePlot(this.plot, drawing, told.templates, (id) => this.pick(id));
-    this.controls.begin(told);
-    this.budget.begin(told.points);
-    this.notice(told.problems);
+  // Fetch the drawing library, whose address is `plotly`; then show the first view, for which Python may have to read the
+  // runs.
+  async begin({ plotly: address, templates, figures, points }) {
+    this.status.textContent = "Reading the runs …";
+    this.controls.begin(figures);
+    this.budget.begin(points);
+    try {
+      this.plotter = new TradePlot(this.plot, await plotly(address), templates, (id) => this.pick(id));
+    } catch (error) {
+      this.status.textContent = error.message;
+      return;
+    }
     for (const part of this.body) part.hidden = false;
-    await this.refresh(told.shown);
+    await this.refresh();
     this.root.dataset.ready = "true";
-    return undefined;
   }
 
   notice(problems) {
@@ -72,33 +71,25 @@ class TradeView {
     return this.refresh();
   }
 
-  // Show the view as it is now; `known` is Python's answer where it has been given already.
-  async refresh(known) {
+  // Show the view as it is now.
+  async refresh() {
     this.number += 1;
     const [mine, view] = [this.number, { ...this.view }];
     if (this.busy) return undefined; // the one under way asks again
     this.busy = true;
     this.root.dataset.state = "asking";
-    const shown = known ?? (await this.questions.ask("view", { about: view }));
+    const shown = await this.questions.ask("view", { about: view });
     this.busy = false;
     if (mine !== this.number) return this.refresh();
     this.status.textContent = shown.problem ?? "";
     if (!shown.problem) await this.show(view, shown);
-    else if (!this.shown && !this.tried) await this.retreat(shown.problem);
     this.root.dataset.figure = this.view.figure;
     this.root.dataset.state = "shown";
     return undefined;
   }
 
-  // An address asked for what there is not: begin where the tab begins by itself, and say so.
-  async retreat(problem) {
-    this.tried = true;
-    this.view = { ...TRADE_VIEW, points: this.view.points };
-    await this.refresh();
-    this.status.textContent = problem;
-  }
-
   async show(view, shown) {
+    if (!this.shown) this.notice(shown.problems);
     this.shown = shown;
     this.controls.show(view, shown);
     this.budget.show(shown.answer, view.points);
@@ -121,15 +112,17 @@ class TradeView {
     if (id) this.card.open(id);
   }
 
-  async saveNumbers() {
-    const { text, name, problem } = await this.questions.ask("csv", { about: this.view });
-    if (problem) this.status.textContent = problem;
-    else offerFile(text, "text/csv", name);
-  }
-
   say() {
     this.address?.say(addressOf(this.view, this.picked));
   }
+}
+
+// The table as a file of comma-separated values.
+export function csvOf({ columns, rows }) {
+  const safe = (words, place) => (!columns[place].number && FORMULA.test(words) ? `'${words}` : words);
+  const quoted = (words) => `"${words.replaceAll('"', '""')}"`;
+  const lines = [columns.map(({ label }) => label), ...rows.map(({ cells }) => cells.map(safe))];
+  return lines.map((line) => `${line.map(quoted).join(",")}\r\n`).join("");
 }
 
 // The view as the names and values of an address, and back.
@@ -159,7 +152,7 @@ export function viewOf(values) {
 export function mountTradeoffs({ element, props, watch, submit }) {
   const root = element.querySelector(".trade");
   root.classList.add("lens-stack");
-  const tab = new TradeView(root, new Questions({ props, watch, submit }), props.plotly);
+  const tab = new TradeView(root, new Questions({ props, watch, submit }));
   const restore = async (values) => {
     const { view, run, refused } = viewOf(values);
     const first = !tab.shown;
@@ -170,5 +163,5 @@ export function mountTradeoffs({ element, props, watch, submit }) {
     return refused;
   };
   tab.address = pageAddress()?.join("tradeoffs", TRADE_NAMES, restore);
-  const begun = tab.begin();
+  const begun = tab.begin(props);
 }

@@ -20,7 +20,7 @@ def run_of(run_cache: RunCache) -> Callable[..., str]:
 
     def found(model: str, decoder: str = "sliding_window", threshold: float | None = None, batch_size: int = 16) -> str:
         wanted = (model, decoder, threshold, batch_size, "probability")
-        for entry in run_cache.store().runs.entries:
+        for entry in run_cache.runs.entries:
             settings = entry["settings"]
             has = (
                 entry["model"]["name"],

@@ -1,16 +1,13 @@
 import json
 from collections.abc import Callable
-from threading import enumerate as enumerate_threads
 from typing import Any
 
 import pytest
 
-from analysis.figures import FIGURES
 from app.compare.runner import Runner
 from app.models.sentences import UNKNOWN
 from app.tradeoffs.answers import RequestHandler
 from app.tradeoffs.run_cache import RunCache
-from app.tradeoffs.view import View
 
 VIEW: dict[str, Any] = {"figure": "frontier", "against": "tokens_per_forward"}
 
@@ -24,34 +21,9 @@ def ask(handler: RequestHandler, what: Any, about: Any = None, ticket: Any = 7) 
     return json.loads(handler.answer({"ask": what, "about": about, "ticket": ticket}))
 
 
-def test_it_begins_with_the_figures_and_both_grounds(handler: RequestHandler) -> None:
-    told = ask(handler, "begin")
-    assert told["ticket"] == 7
-    assert [each["label"] for each in told["figures"]] == [figure.question for figure in FIGURES.values()]
-    inks = [told["templates"][ground]["layout"]["font"]["color"] for ground in ("light", "dark")]
-    assert len(set(inks)) == 2
-    assert told["problems"] == []
-
-
-def test_it_begins_with_the_view_first_asked(handler: RequestHandler) -> None:
-    told = ask(handler, "begin", VIEW)
-    assert told["shown"]["figure"] == ask(handler, "view", VIEW)["figure"]
-    assert ask(handler, "begin", {**VIEW, "figure": "pie"})["shown"] is None
-    assert ask(handler, "begin")["shown"] is None
-
-
-def test_the_first_view_is_drawn_before_anybody_asks(run_cache: RunCache, make_runner: Callable[..., Runner]) -> None:
-    handler = RequestHandler(run_cache, make_runner())
-    for _ in range(3):
-        handler.warm()
-    (drawing,) = [thread for thread in enumerate_threads() if thread.name == "tradeoffs-first"] or [None]
-    if drawing is not None:
-        drawing.join()
-    assert run_cache.store().remembered(("view", repr(View())), lambda: None) is not None
-
-
 def test_a_view_is_json_without_own_template(handler: RequestHandler) -> None:
     shown = ask(handler, "view", VIEW)
+    assert (shown["ticket"], shown["problems"]) == (7, [])
     assert "template" not in shown["figure"]["layout"]
     assert shown["figure"]["layout"]["uirevision"] == "frontier tokens_per_forward"
     assert "<" not in handler.answer({"ask": "view", "about": VIEW, "ticket": 1}), "nothing looks like a tag"
@@ -91,7 +63,7 @@ def test_no_question_at_all(handler: RequestHandler, asked: Any) -> None:
 
 def test_an_accident_is_a_sentence_too(make_runner: Callable[..., Runner]) -> None:
     class Broken(RunCache):
-        def store(self) -> Any:
+        def once(self, *about: Any) -> Any:
             raise RuntimeError("/srv/secret")
 
     told = ask(RequestHandler(Broken(), make_runner()), "samples", {"id": "x"})

@@ -16,7 +16,7 @@ SOURCES = {"ar": "ar", "mars": "mars"}
 @pytest.fixture
 def card_of(run_cache: RunCache) -> Callable[..., dict[str, Any]]:
     def made(run: str, sources: dict[str, str] = SOURCES) -> dict[str, Any]:
-        return card(run_cache.store(), run_cache.table(), run, sources)
+        return card(run_cache, run, sources)
 
     return made
 
@@ -43,7 +43,7 @@ def test_a_checkpoint_that_the_app_lacks_is_named(card_of: Callable[..., dict[st
 
 
 def test_families_take_turns_and_pages_follow_each_other(run_cache: RunCache, run_of: RunOf) -> None:
-    runs = run_cache.store().runs
+    runs = run_cache.runs
     entry = entry_of(runs, run_of("mars", threshold=0.5))
     first, second = samples(runs, entry), samples(runs, entry, first=PAGE)
     assert first["total"] == 400
@@ -53,7 +53,7 @@ def test_families_take_turns_and_pages_follow_each_other(run_cache: RunCache, ru
 
 
 def test_where_nobody_judged_nothing_is_right_or_wrong(run_cache: RunCache, run_of: RunOf) -> None:
-    runs = run_cache.store().runs
+    runs = run_cache.runs
     entry = {**entry_of(runs, run_of("mars", threshold=0.5)), "judged": False}
     for right in (None, True, False):
         found = samples(runs, entry, right=right)
@@ -62,7 +62,7 @@ def test_where_nobody_judged_nothing_is_right_or_wrong(run_cache: RunCache, run_
 
 
 def test_the_prompt_is_that_of_the_problem(run_cache: RunCache, run_of: RunOf) -> None:
-    runs = run_cache.store().runs
+    runs = run_cache.runs
     entry = entry_of(runs, run_of("mars", threshold=0.95))
     (shown, *_) = samples(runs, entry)["samples"]
     assert shown["prompt"] == sample("logic", entry["seed"] * 1_000_000).prompt

@@ -1,14 +1,11 @@
-import io
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 
-from analysis.figures import FIGURES, POOLED, frontier_points
+from analysis.figures import FIGURES, POOLED
 from app.tradeoffs import drawing, together
 from app.tradeoffs.run_cache import RunCache
-from app.tradeoffs.tables import csv
 from app.tradeoffs.view import AXES, PER_FORWARD, PER_SECOND, View
 
 
@@ -25,7 +22,7 @@ def test_every_figure_is_drawn_from_the_runs(run_cache: RunCache, figure: str) -
     shown = draw(run_cache, figure)
     assert shown["empty"] == ""
     assert ids(shown)
-    assert ids(shown) <= {entry["id"] for entry in run_cache.store().runs.entries}
+    assert ids(shown) <= {entry["id"] for entry in run_cache.runs.entries}
     assert {row["id"] for row in shown["table"]["rows"]} >= ids(shown)
 
 
@@ -94,28 +91,8 @@ def test_five_sets_are_offered_at_first() -> None:
 
 
 def test_the_runs_are_read_and_measured_once(run_cache: RunCache) -> None:
-    assert run_cache.store() is run_cache.store()
+    assert run_cache.runs is run_cache.runs
     assert run_cache.table() is run_cache.table(POOLED)
     one = run_cache.table("logic")
     assert set(one["task"]) == {"logic"}
     assert one is run_cache.table("logic")
-
-
-def points(run_cache: RunCache) -> pd.DataFrame:
-    return frontier_points(run_cache.table())
-
-
-def test_csv_has_the_very_numbers(run_cache: RunCache) -> None:
-    drawn = points(run_cache)
-    read = pd.read_csv(io.StringIO(csv(drawn)))
-    assert read["accuracy"].tolist() == drawn["accuracy"].tolist()
-    assert read["id"].tolist() == drawn["id"].tolist()
-    assert "hover" not in read
-
-
-def test_csv_holds_no_formula(run_cache: RunCache) -> None:
-    drawn = points(run_cache).head(1).assign(command="=HYPERLINK(1)", model="@x")
-    read = pd.read_csv(io.StringIO(csv(drawn)))
-    assert read["command"].tolist() == ["'=HYPERLINK(1)"]
-    assert read["model"].tolist() == ["'@x"]
-    assert read["tasks"].tolist() == ["logic; word_problems"]

@@ -117,7 +117,7 @@ def test_sentence_star_card_and_lane_agree(against: str, model: str, batch: int,
         else [[None]]
     )
     assert (stars[0]["x"][0], stars[0]["y"][0]) == (row[against], row["points"])
-    told = card(SHIPPED.store(), table, answer["run"], {})
+    told = card(SHIPPED, answer["run"], {})
     assert told["model"] in answer["sentence"]
     if against == PER_SECOND:
         assert row["batch_size"] == batch
@@ -129,7 +129,7 @@ def test_sentence_star_card_and_lane_agree(against: str, model: str, batch: int,
         assert f"{ar[0]:,.0f} tok/s" in ratio["label"]
         assert ratio["value"] == f"{row['speedup']:.2f}×"
     sources = {row["model.name"]: f"{FOLDERS[model]}/{row['model.name']}"}
-    lane = card(SHIPPED.store(), table, answer["run"], sources)["choice"]
+    lane = card(SHIPPED, answer["run"], sources)["choice"]
     assert (lane["decoder"], lane["block_size"]) == (row["decoder"], row["settings.block_size"])
     assert lane["threshold"] == (None if row["threshold"] != row["threshold"] else row["threshold"])
 
