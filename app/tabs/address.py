@@ -5,11 +5,9 @@ differ from the defaults, under the names of the tab's `addressable` components.
 value is refused alone, and the others are used.
 """
 
-import json
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import gradio as gr
@@ -17,68 +15,57 @@ from gradio.components import Component
 
 from app.browser import bundle
 from app.compare import problems
+from app.compare.lane_choice import LaneChoice
 from app.models.pairs import Pair
 from app.scheduling import Limits
-from app.tabs.compare import Tab
-from app.tabs.lanes import LaneControls
+from app.tabs.compare import Tab, threshold_of
+from app.tabs.lanes import LaneControls, held, preset_values
 from app.tabs.parts import QUIET, slider_value
 from app.tabs.question import prompts, shown
 from mars.config import DEFAULT_THRESHOLD
-from mars.schema import page_json
+from mars.schema import page_json, parse
 
-MOST_NAMED = 12
-LONGEST_NAMED = 60
 _CHANGED = "(...values) => { lens.address()?.settings.change(values); }"
 _COUNTED = "(count) => { lens.address()?.settings.give('lanes', count); }"
 _OLD_PRESET = f"MARS τ = {DEFAULT_THRESHOLD}"
 """A preset that said where the slider stood, in addresses of before."""
+Values = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    """A parsed address: its text by name (`said`), the usable `values` by name, and the names that were `refused`."""
-
-    said: Mapping[str, str]
-    values: dict[str, Any] = field(default_factory=dict)
-    refused: list[str] = field(default_factory=list)
-
-    def check(self, names: Iterable[str], test: Callable[[], object]) -> None:
-        """Refuse the address's values of `names` if `test` raises ValueError."""
-        said = [name for name in names if name in self.values]
-        try:
-            if said:
-                test()
-        except ValueError:
-            for name in said:
-                self.refused.append(name)
-                del self.values[name]
+def said_in(text: object) -> dict[str, str]:
+    """What an address says, a JSON object of texts; nothing if it is something else."""
+    try:
+        said: dict[str, str] = parse(dict[str, str], text) if isinstance(text, str) else {}
+    except ValueError:
+        return {}
+    return said
 
 
-def read(text: object, components: Mapping[str, Component]) -> Found:
-    """Read the values for `components` from the JSON object `text`; values that a control cannot have are refused."""
-    found = Found(said=_said(text))
-    for name, said in found.said.items():
-        old = name.endswith(".preset") and said == _OLD_PRESET
+def read(said: Mapping[str, str], components: Mapping[str, Component]) -> Values:
+    """The values for `components` in what an address says, without those that a control cannot have."""
+    found = Values()
+    for name, text in said.items():
+        old = name.endswith(".preset") and text == _OLD_PRESET
         if old:
-            found.values.setdefault("tau", DEFAULT_THRESHOLD)
+            found.setdefault("tau", DEFAULT_THRESHOLD)
         try:
-            found.values[name] = value_of(components[name], "MARS" if old else said)
+            found[name] = value_of(components[name], "MARS" if old else text)
         except (KeyError, ValueError):
-            found.refused.append(name)
+            continue
     return found
 
 
 def value_of(component: Component, text: str) -> Any:
-    """The value of `component` that an address writes as `text`; ValueError if its control cannot have it."""
+    """The value of `component` that an address writes as `text`; KeyError or ValueError if there is none."""
     if isinstance(component, gr.Dropdown | gr.Radio | gr.Checkbox):
         values = (True, False) if isinstance(component, gr.Checkbox) else (value for _, value in component.choices)
-        for value in values:
-            if written(value) == text:
-                return value
-        raise ValueError("no such choice")
-    if isinstance(component, gr.Slider | gr.Number):
-        return _number(component, text)
-    return text
+        return {written(value): value for value in values}[text]
+    if not isinstance(component, gr.Slider | gr.Number):
+        return text
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError("not finite")
+    return int(number) if number.is_integer() else number
 
 
 def written(value: object) -> str:
@@ -88,42 +75,25 @@ def written(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def check_question(found: Found, usual: tuple[str, int], limits: Limits) -> None:
-    """Refuse a problem that does not exist, and texts and a length that are out of bounds."""
-    task, seed = found.values.get("task", usual[0]), found.values.get("seed", usual[1])
-    found.check(("task", "seed"), lambda: problems.find(task, seed))
-    found.check(("prompt",), lambda: limits.check_prompt(found.values["prompt"]))
-    found.check(("start",), lambda: limits.check_text(found.values["start"], "The start of the answer"))
-    found.check(("limit",), lambda: limits.check_length(found.values["limit"]))
-
-
-def message(found: Found, usual: Mapping[str, Any], others: Mapping[str, Mapping[str, Any]] | None = None) -> str:
-    """For the masthead: the refused names, the `usual` values, in `others` those that differ for some `models`."""
-    pairs = [[name[:LONGEST_NAMED], found.said[name][:LONGEST_NAMED]] for name in found.refused[:MOST_NAMED]]
-    told = {"refused": pairs, "usual": usual, "others": others or {}, "time": time.monotonic()}
-    return page_json(told)
-
-
-def _said(text: object) -> dict[str, str]:
+def keep(found: Values, names: Iterable[str], test: Callable[[], object]) -> None:
+    """Drop the values of `names` if `test` raises ValueError."""
+    said = found.keys() & set(names)
     try:
-        said = json.loads(text) if isinstance(text, str) else {}
-    except (ValueError, RecursionError):
-        return {}
-    if not isinstance(said, dict):
-        return {}
-    return {name: value for name, value in said.items() if isinstance(value, str)}
+        if said:
+            test()
+    except ValueError:
+        for name in said:
+            del found[name]
 
 
-def _number(component: gr.Slider | gr.Number, text: str) -> float:
-    value = float(text)
-    low, high = component.minimum, component.maximum
-    if not math.isfinite(value) or (low is not None and value < low) or (high is not None and value > high):
-        raise ValueError("out of range")
-    if getattr(component, "precision", None) == 0 or value.is_integer():
-        if not value.is_integer():
-            raise ValueError("not a whole number")
-        return int(value)
-    return value
+def keep_question(found: Values, limits: Limits) -> None:
+    """Drop a problem that does not exist, texts and numbers that are out of bounds."""
+    _, task, seed = problems.EXAMPLES[0]
+    keep(found, ("task", "seed"), lambda: problems.find(found.get("task", task), found.get("seed", seed)))
+    keep(found, ("prompt",), lambda: limits.check_prompt(found["prompt"]))
+    keep(found, ("start",), lambda: limits.check_text(found["start"], "The start of the answer"))
+    keep(found, ("limit",), lambda: limits.check_length(found["limit"]))
+    keep(found, ("tau",), lambda: threshold_of(found["tau"]))
 
 
 def connect(page: gr.Blocks, masthead: gr.HTML, tab: Tab) -> None:
@@ -141,7 +111,7 @@ def connect(page: gr.Blocks, masthead: gr.HTML, tab: Tab) -> None:
 
 
 class DeepLink:
-    """Sets the components of `tab` from an address; `usual` are their values without one, `others` those by pair.
+    """Sets the components of `tab` from an address.
 
     An address that names a problem and no pair was written before there was a choice: it means the pair that has
     problems.
@@ -150,55 +120,54 @@ class DeepLink:
     def __init__(self, tab: Tab) -> None:
         self.tab = tab
         self.parts = tab.addressable
-        self.usual: dict[str, Any] = {name: part.value for name, part in self.parts.items()}
-        _, self.usual["task"], self.usual["seed"] = problems.EXAMPLES[0]
-        self.others = {pair.key: self._usual_of(pair) for pair in tab.pairs}
 
     def restore(self, text: str | None) -> list[Any]:
-        """The values of the outputs: the message to the masthead, answer, visible parts, and the settings."""
-        found = read(text, self.parts)
-        check_question(found, (self.usual["task"], self.usual["seed"]), self.tab.runner.limits)
+        """The values of the outputs: the message to the masthead, answer, visible parts, and the settings.
+
+        The message has the names and texts that were `refused`, and the `usual` values.
+        """
+        said = said_in(text)
+        found = read(said, self.parts)
+        keep_question(found, self.tab.runner.limits)
         pair = self._pair(found)
-        lanes = {name: update for lane in self.tab.row.lanes for name, update in self._lane(lane, found, pair).items()}
-        values = self.usual | self.others[pair.key] | found.values | {"models": pair.key}
+        usual = self._usual(pair)
+        lanes = {name: update for lane in self.tab.row.lanes for name, update in self._lane(lane, found, usual, pair)}
+        values = usual | found | {"models": pair.key}
         problem = problems.find(values["task"], values["seed"]) if pair.tasks else None
-        answer = "" if "prompt" in found.values or problem is None else problems.known_answer(problem)
-        values |= {"prompt": found.values.get("prompt", problem.prompt if problem else prompts(pair)[0])}
-        settings = [lanes.get(name, values[name]) for name in self.parts]
-        return [message(found, self.usual, self.others), answer, *shown(pair), *settings]
+        answer = "" if "prompt" in found or problem is None else problems.known_answer(problem)
+        values["prompt"] = found.get("prompt", problem.prompt if problem else prompts(pair)[0])
+        refused = [item for item in said.items() if item[0] not in found]
+        told = page_json({"refused": refused, "usual": usual, "time": time.monotonic()})
+        return [told, answer, *shown(pair), *(lanes.get(name, values[name]) for name in self.parts)]
 
-    def _pair(self, found: Found) -> Pair:
+    def _pair(self, found: Values) -> Pair:
         models, tasks = self.tab.models, next((pair for pair in self.tab.pairs if pair.tasks), None)
-        if "models" not in found.values and tasks is not None and found.values.keys() & {"task", "seed"}:
+        if "models" not in found and tasks is not None and found.keys() & {"task", "seed"}:
             return tasks
-        return models.pair(found.values.get("models"))
+        return models.pair(found.get("models"))
 
-    def _usual_of(self, pair: Pair) -> dict[str, Any]:
-        """The usual values of this pair where they differ from `usual`."""
-        values: dict[str, Any] = {
-            "tau": slider_value(self.tab.starts[pair.key]),
-            "limit": pair.max_new_tokens,
-            "pace": pair.pace,
-        }
+    def _usual(self, pair: Pair) -> Values:
+        """The values that an address of this pair need not say."""
+        values = {name: part.value for name, part in self.parts.items()}
+        _, values["task"], values["seed"] = problems.EXAMPLES[0]
+        values |= {"tau": slider_value(self.tab.starts[pair.key]), "limit": pair.max_new_tokens, "pace": pair.pace}
         for lane in self.tab.row.lanes:
-            updates = lane.preset_updates(self.usual[f"{lane.key}.preset"], pair)
-            values |= {f"{lane.key}.{name}": value for name, value in _values(lane.named, updates).items()}
-        return {name: value for name, value in values.items() if value != self.usual[name]}
+            values |= _of(lane, preset_values(values[f"{lane.key}.preset"], pair))
+        return values
 
-    def _lane(self, lane: LaneControls, found: Found, pair: Pair) -> dict[str, Any]:
+    def _lane(self, lane: LaneControls, found: Values, usual: Values, pair: Pair) -> list[tuple[str, Any]]:
         """The updates of a lane: the values of the preset, if the address names one, then its other values."""
-        names = {name: f"{lane.key}.{name}" for name in lane.named}
-        usual = self.usual | self.others[pair.key]
-        values = {name: usual[names[name]] for name in names}
-        if names["preset"] in found.values:
-            values |= _values(lane.named, lane.preset_updates(found.values[names["preset"]], pair))
-        said = {name: found.values[names[name]] for name in names if names[name] in found.values}
-        found.check(names.values(), lambda: lane.read(*(values | said).values()))
-        kept = {name: value for name, value in said.items() if names[name] in found.values}
-        updates = dict(zip(names, lane.updates(lane.read(*(values | kept).values()), pair), strict=True))
-        return {names[name]: update for name, update in updates.items()}
+        names = [f"{lane.key}.{name}" for name in lane.named]
+        base = usual | _of(lane, preset_values(found.get(f"{lane.key}.preset"), pair))
+
+        def choice() -> LaneChoice:
+            return lane.read(*((base | found)[name] for name in names))
+
+        keep(found, names, choice)
+        values = held(choice(), pair)
+        return list(zip(names, lane.updates(values, values), strict=True))
 
 
-def _values(named: dict[str, Component], updates: list[dict[str, Any]]) -> dict[str, Any]:
-    """The values in the updates of these components; a component that stays as it is has none."""
-    return {name: update["value"] for name, update in zip(named, updates, strict=True) if "value" in update}
+def _of(lane: LaneControls, values: Values) -> Values:
+    """The values under the names of an address."""
+    return {f"{lane.key}.{name}": value for name, value in values.items()}

@@ -1,6 +1,6 @@
 """The controls of the lanes: how many there are, and the settings of each."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from functools import partial
 from typing import Any, Literal, get_args
@@ -26,10 +26,10 @@ USUAL_THRESHOLDS: dict[ScoreName, float] = {
 }
 NO_DRAFT = ""
 _IN_ORDER = (
-    *("score", "window", "block_size", "layout", "cache_block_size", "draft", "draft_tokens"),
+    *("threshold", "score", "window", "block_size", "layout", "cache_block_size", "draft", "draft_tokens"),
     *("temperature", "top_p", "seed", "extra_proposal"),
 )
-"""The order of the settings on the page, behind the threshold."""
+"""The order of the settings on the page."""
 FEWEST = 2
 
 
@@ -43,29 +43,22 @@ class LaneControls:
     def __init__(self, key: str, choice: LaneChoice, names: Sequence[str], pair: Pair) -> None:
         self.key = key
         self.name = f"lane {key.upper()}"
-        self.names, self.pair = list(names), pair
         self.named: dict[str, Component] = {}
-        seen = self._seen(choice.decoder, _mode(choice), choice.temperature)
+        values = held(choice, pair)
+        self._first, self._seen = values, _seen(values)
         with gr.Column(elem_classes="lens-lane-controls", elem_id=f"lane-{key}", min_width=300):
             with gr.Row(elem_classes="lens-lane-who"):
-                self._choose("preset", "Preset", preset_of(choice, pair.ar, pair.mars), [*PRESETS, OWN])
-                self._choose("checkpoint", "Checkpoint", choice.checkpoint, self.names)
-                labels = [(decoder.title, decoder.name) for decoder in decoders.TABLE.values()]
-                self._choose("decoder", "Decoder", choice.decoder, labels)
+                self._choose("preset", "Preset", [*PRESETS, OWN])
+                self._choose("checkpoint", "Checkpoint", names)
+                self._choose("decoder", "Decoder", [(info.title, info.name) for info in decoders.TABLE.values()])
             self.fold = gr.Accordion("Settings", open=False, elem_classes="lens-lane-settings")
             with self.fold:
-                mode = {"choices": MODES, "visible": seen["mode"], "min_width": 200}
-                self._add("mode", gr.Radio, "Threshold τ", _mode(choice), **mode)
-                own = USUAL_THRESHOLDS[choice.score] if choice.threshold is None else choice.threshold
-                self._setting("threshold", own, seen)
+                self._add("mode", gr.Radio, "Threshold τ", choices=MODES, min_width=200)
                 for name in _IN_ORDER:
                     if name == "draft":
-                        drafts = [("none", NO_DRAFT), *((each, each) for each in self.names)]
-                        self._choose("draft", "Draft", choice.draft or NO_DRAFT, drafts, visible=seen["draft"])
-                    elif name == "score":
-                        self._choose(name, SETTINGS[name].title, choice.score, [*SCORES], visible=seen[name])
+                        self._choose("draft", "Draft", [("none", NO_DRAFT), *((each, each) for each in names)])
                     else:
-                        self._setting(name, getattr(choice, name), seen)
+                        self._setting(name)
 
     @property
     def components(self) -> list[Component]:
@@ -89,19 +82,10 @@ class LaneControls:
         choice: LaneChoice = checked(LaneChoice, wanted, self.name)
         return choice.relevant()
 
-    def updates(self, choice: LaneChoice, pair: Pair | None = None) -> list[Any]:
-        """Updates that set every component to `choice` and hide those without effect; the presets are of `pair`."""
-        pair, mode = pair or self.pair, _mode(choice)
-        values: dict[str, Any] = {field.name: getattr(choice, field.name) for field in fields(LaneChoice)}
-        values |= {"preset": preset_of(choice, pair.ar, pair.mars), "mode": mode, "draft": choice.draft or NO_DRAFT}
-        if mode != "own":
-            values["threshold"] = USUAL_THRESHOLDS[choice.score]
-        return self._update(values, values)
-
-    def preset_updates(self, preset: str, pair: Pair) -> list[Any]:
-        if not isinstance(preset, str) or preset not in PRESETS:
-            return [gr.skip()] * len(self.named)
-        return self.updates(PRESETS[preset](pair.ar, pair.mars), pair)
+    def preset_updates(self, preset: object, pair: Pair) -> list[Any]:
+        """Updates that set every component as this preset of `pair`, if it is one."""
+        values = preset_values(preset, pair)
+        return self.updates(values, values) if values else [gr.skip()] * len(self.named)
 
     def changed(self, *values: Any) -> list[Any]:
         """Updates after a change by hand: the preset reads `OWN`, and components without effect are hidden.
@@ -112,53 +96,62 @@ class LaneControls:
         new: dict[str, Any] = {"preset": OWN}
         if given["mode"] == "slider" and (score := given["score"]) in SCORES and score not in SLIDING:
             new |= {"mode": "own", "threshold": USUAL_THRESHOLDS[score]}
-        return self._update(new, given | new)
+        return self.updates(new, given | new)
 
     def unfolded(self, *values: Any) -> list[Any]:
         """Updates that show the settings with an effect: a folded component misses changes."""
-        return self._update({}, dict(zip(self.named, values, strict=True)))
+        return self.updates({}, dict(zip(self.named, values, strict=True)))
 
-    def _update(self, new: dict[str, Any], given: dict[str, Any]) -> list[Any]:
+    def updates(self, new: dict[str, Any], given: dict[str, Any]) -> list[Any]:
         """Updates that set `new` values by name, and show the components with an effect under the values `given`."""
-        seen = self._seen(str(given["decoder"]), given["mode"], given["temperature"])
+        seen = _seen(given)
         values = {name: {"value": value} for name, value in new.items()}
-        return [gr.update(**values.get(name, {}), visible=seen[name]) for name in self.named]
+        return [gr.update(**values.get(name, {}), visible=seen(name)) for name in self.named]
 
-    def _seen(self, decoder: str, mode: str, temperature: Any) -> dict[str, Any]:
-        drawn = isinstance(temperature, int | float) and temperature > 0
-        acts = acting(decoder, 1.0 if drawn else 0.0) | {"preset", "checkpoint", "decoder"}
-        if "threshold" in acts:
-            acts |= {"mode"}
-            acts = acts if mode == "own" else acts - {"threshold"}
-            acts = acts if mode != "one" else acts - {"score"}
-        names = ("preset", "mode", *(field.name for field in fields(LaneChoice)))
-        return {name: True if name in acts else HIDDEN for name in names}
+    def _add(self, name: str, component: type[Component], label: str, **options: Any) -> None:
+        elem_id = f"lane-{self.key}-{name.replace('_', '-')}"
+        known = {"label": label, "elem_id": elem_id, "interactive": True, "visible": self._seen(name)}
+        self.named[name] = component(value=self._first[name], **known, **options)
 
-    def _add(self, name: str, component: type[Component], label: str, value: Any, **options: Any) -> None:
-        self.named[name] = component(
-            value=value, label=label, elem_id=f"lane-{self.key}-{name.replace('_', '-')}", interactive=True, **options
-        )
+    def _choose(self, name: str, label: str, choices: Sequence[Any]) -> None:
+        self._add(name, gr.Dropdown, label, choices=list(choices), filterable=False, min_width=90)
 
-    def _choose(self, name: str, label: str, value: Any, choices: Sequence[Any], **options: Any) -> None:
-        self._add(name, gr.Dropdown, label, value, choices=list(choices), filterable=False, min_width=90, **options)
-
-    def _setting(self, name: str, value: Any, seen: dict[str, Any]) -> None:
+    def _setting(self, name: str) -> None:
         """The control that the field's `Setting` asks for."""
-        setting, visible = SETTINGS[name], seen[name]
+        setting = SETTINGS[name]
         if setting.control == "choice":
-            self._choose(name, setting.title, value, setting.choices, visible=visible)
+            self._choose(name, setting.title, setting.choices)
         elif setting.control == "switch":
-            self._add(name, gr.Checkbox, setting.title, value, visible=visible, min_width=160)
+            self._add(name, gr.Checkbox, setting.title, min_width=160)
         else:
             options: dict[str, Any] = {"placeholder": "as trained"} if name == "block_size" else {}
             options |= {"precision": 0} if isinstance(DEFAULTS[name], int) else {"step": setting.step}
-            self._add(name, gr.Number, setting.title, value, visible=visible, min_width=110, **options)
+            self._add(name, gr.Number, setting.title, min_width=110, **options)
 
 
-def _mode(choice: LaneChoice) -> Mode:
-    if choice.follows:
-        return "slider"
-    return "one" if choice.threshold is None else "own"
+def held(choice: LaneChoice, pair: Pair) -> dict[str, Any]:
+    """What the components hold for this choice, by name; the presets are those of `pair`."""
+    mode: Mode = "slider" if choice.follows else "one" if choice.threshold is None else "own"
+    values = {field.name: getattr(choice, field.name) for field in fields(LaneChoice) if field.name != "follows"}
+    values |= {"preset": preset_of(choice, pair.ar, pair.mars), "mode": mode, "draft": choice.draft or NO_DRAFT}
+    return values if mode == "own" else values | {"threshold": USUAL_THRESHOLDS[choice.score]}
+
+
+def preset_values(preset: object, pair: Pair) -> dict[str, Any]:
+    """The same for a preset; nothing if it is none."""
+    return held(PRESETS[preset](pair.ar, pair.mars), pair) if isinstance(preset, str) and preset in PRESETS else {}
+
+
+def _seen(given: dict[str, Any]) -> Callable[[str], Any]:
+    """What `visible` is of a component by name, where a lane's components hold these values."""
+    mode, temperature = given["mode"], given["temperature"]
+    drawn = isinstance(temperature, int | float) and temperature > 0
+    acts = acting(str(given["decoder"]), 1.0 if drawn else 0.0) | {"preset", "checkpoint", "decoder"}
+    if "threshold" in acts:
+        acts |= {"mode"}
+        acts = acts if mode == "own" else acts - {"threshold"}
+        acts = acts if mode != "one" else acts - {"score"}
+    return lambda name: True if name in acts else HIDDEN
 
 
 def build_count() -> gr.Radio:

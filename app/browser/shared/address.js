@@ -169,7 +169,7 @@ function inAddress({ follows = true, threshold = null, ...fields }) {
 class SettingsInAddress {
   // `ask` makes Python restore what the address says; when the page is loaded, it does so unasked.
   constructor(address, ask) {
-    Object.assign(this, { address, usual: null, others: {}, values: null });
+    Object.assign(this, { address, usual: null, values: null });
     this.given = this.take(readAddress().views[FIRST_TAB] ?? {});
     const restore = (said) => {
       this.given = this.take(said);
@@ -221,15 +221,14 @@ class SettingsInAddress {
     const [lane, setting] = name.split(".");
     const preset = setting && now[`${lane}.preset`];
     if (setting && (setting === "preset") === (preset === OWN_PRESET)) return false;
-    return String(value) !== String((this.others[now.models] ?? {})[name] ?? this.usual[name]);
+    return String(value) !== String(this.usual[name]);
   }
 
-  // Python has restored what it could; `refused` are the [name, value] pairs that it could not, `usual` the defaults, and
-  // `others` those that are other ones with a choice of models.
-  hear({ refused, usual, others = {} }) {
+  // Python has restored what it could; `refused` are the [name, value] pairs that it could not, `usual` the defaults with
+  // this choice of models.
+  hear({ refused, usual }) {
     this.address.refuse(refused);
     this.usual = usual;
-    this.others = others;
     if (this.values) this.change(this.values);
   }
 }

@@ -1,14 +1,12 @@
 """What an address may say: values that the controls could have, and nothing else."""
 
 import json
-import math
 
 import gradio as gr
 import pytest
 
-from app.compare.problems import EXAMPLES
 from app.scheduling import Limits
-from app.tabs.address import check_question, message, read, value_of
+from app.tabs.address import keep_question, read, said_in, value_of
 
 COMPONENTS = {
     "task": gr.Dropdown([("Logic", "logic"), ("Table", "table_lookup")], value="logic"),
@@ -20,7 +18,6 @@ COMPONENTS = {
     "prompt": gr.Textbox(""),
     "limit": gr.Number(192, precision=0),
 }
-USUAL = EXAMPLES[0][1:]
 
 
 @pytest.mark.parametrize(
@@ -48,8 +45,7 @@ def test_a_value_is_read_as_its_control_would(name: str, text: str, value: objec
 def test_the_preset_that_named_its_threshold_still_opens(said: dict[str, str], tau: float) -> None:
     components = COMPONENTS | {"b.preset": gr.Radio(["AR", "MARS", "MARS exact"])}
     for text in (said | {"b.preset": "MARS τ = 0.95"}, {"b.preset": "MARS τ = 0.95"} | said):
-        found = read(json.dumps(text), components)
-        assert (found.values, found.refused) == ({"b.preset": "MARS", "tau": tau}, [])
+        assert read(text, components) == {"b.preset": "MARS", "tau": tau}
 
 
 @pytest.mark.parametrize(
@@ -58,60 +54,40 @@ def test_the_preset_that_named_its_threshold_still_opens(said: dict[str, str], t
         ("task", "Logic"),
         ("task", "sudoku"),
         ("pace", "4"),
-        ("tau", "0.4"),
         ("tau", "nan"),
         ("tau", "inf"),
         ("tau", ""),
         ("tau", "high"),
-        ("seed", "1.5"),
         ("seed", "1e999"),
-        ("top_p", "0"),
         ("again", "yes"),
     ],
 )
 def test_an_impossible_value_is_refused(name: str, text: str) -> None:
-    with pytest.raises(ValueError):
-        value_of(COMPONENTS[name], text)
-    found = read(json.dumps({name: text, "limit": "64"}), COMPONENTS)
-    assert found.values == {"limit": 64}
-    assert found.refused == [name]
+    assert read({name: text, "limit": "64"}, COMPONENTS) == {"limit": 64}
 
 
 @pytest.mark.parametrize(
     "text", [None, 7, "", "no JSON", "[1]", '"x"', "[" * 100_000, '{"tau": 0.7}', '{"tau": ["0.7"]}']
 )
 def test_what_is_no_object_of_texts_says_nothing(text: object) -> None:
-    found = read(text, COMPONENTS)
-    assert found.values == {}
-    assert found.refused == []
+    assert said_in(text) == {}
 
 
 @pytest.mark.parametrize(
     ("said", "refused"),
     [
         ({"seed": "1000000"}, ["seed"]),
+        ({"seed": "1.5"}, ["seed"]),
         ({"task": "logic", "seed": "-1"}, ["task", "seed"]),
         ({"limit": "8"}, ["limit"]),
         ({"limit": "513"}, ["limit"]),
+        ({"tau": "0.4"}, ["tau"]),
         ({"prompt": "x" * 101}, ["prompt"]),
         ({"prompt": " "}, ["prompt"]),
         ({"prompt": "x" * 100, "limit": "512", "task": "logic", "seed": "3"}, []),
     ],
 )
 def test_an_impossible_question_is_refused(said: dict[str, str], refused: list[str]) -> None:
-    found = read(json.dumps(said), COMPONENTS)
-    check_question(found, USUAL, Limits(characters=100))
-    assert found.refused == refused
-    assert found.values.keys() == said.keys() - set(refused)
-
-
-def test_the_masthead_is_told_short_plain_texts() -> None:
-    said = {"tau": "<script>" + "x" * 1000} | {f"n{number}": "1" for number in range(50)}
-    text = message(read(json.dumps(said), COMPONENTS), {"tau": 0.95})
-    told = json.loads(text)
-    assert "<" not in text
-    assert told["usual"] == {"tau": 0.95}
-    assert told["refused"][0][0] == "tau"
-    assert told["refused"][0][1].startswith("<script>x")
-    assert len(text) < 3000
-    assert math.isfinite(told["time"])
+    found = read(said, COMPONENTS)
+    keep_question(found, Limits(characters=100))
+    assert found.keys() == said.keys() - set(refused)

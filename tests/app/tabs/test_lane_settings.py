@@ -8,9 +8,10 @@ import pytest
 
 from app.compare.lane_choice import OWN, PRESETS, LaneChoice
 from app.models.pairs import given as pair_of
-from app.tabs.lanes import LaneControls, LaneRow, build_count
+from app.tabs.lanes import LaneControls, LaneRow, build_count, held
 
 NAMES = ["ar", "mars", "other"]
+PAIR = pair_of("ar", "mars")
 OWN_THRESHOLD = LaneChoice(checkpoint="other", follows=False, threshold=0.4, score="entropy", temperature=0.5, seed=3)
 CHOICES = {
     **{name: make("ar", "mars") for name, make in PRESETS.items()},
@@ -23,7 +24,7 @@ CHOICES = {
 
 async def _row() -> LaneRow:
     with gr.Blocks():
-        return LaneRow(build_count(), NAMES, pair_of("ar", "mars"))
+        return LaneRow(build_count(), NAMES, PAIR)
 
 
 @pytest.fixture(scope="module")
@@ -36,23 +37,19 @@ def lane(row: LaneRow) -> LaneControls:
     return row.lanes[1]
 
 
-def values(lane: LaneControls, updates: list[Any]) -> list[Any]:
-    """What the components hold after these updates of all of them."""
-    return [update["value"] for update in updates]
-
-
-def seen(lane: LaneControls, updates: list[Any]) -> set[str]:
+def seen(lane: LaneControls, choice: LaneChoice) -> set[str]:
+    updates = lane.updates({}, held(choice, PAIR))
     return {name for name, update in zip(lane.named, updates, strict=True) if update["visible"] is True}
 
 
 def given(lane: LaneControls, choice: LaneChoice, **changes: Any) -> list[Any]:
-    held = dict(zip(lane.named, values(lane, lane.updates(choice)), strict=True))
-    return list({**held, **changes}.values())
+    values = held(choice, PAIR) | changes
+    return [values[name] for name in lane.named]
 
 
 @pytest.mark.parametrize("name", CHOICES)
 def test_a_choice_survives_the_controls(lane: LaneControls, name: str) -> None:
-    assert lane.read(*values(lane, lane.updates(CHOICES[name]))) == CHOICES[name].relevant()
+    assert lane.read(*given(lane, CHOICES[name])) == CHOICES[name].relevant()
 
 
 def test_the_lanes_begin_as_the_presets(row: LaneRow) -> None:
@@ -75,7 +72,7 @@ def test_the_lanes_begin_as_the_presets(row: LaneRow) -> None:
     ],
 )
 def test_only_what_acts_is_seen(lane: LaneControls, name: str, shown: set[str], hidden: set[str]) -> None:
-    found = seen(lane, lane.updates(CHOICES[name]))
+    found = seen(lane, CHOICES[name])
     assert {"preset", "checkpoint", "decoder"} | shown <= found
     assert not hidden & found
 
@@ -89,8 +86,9 @@ def test_another_score_gets_its_own_threshold(lane: LaneControls) -> None:
 
 def test_choosing_a_preset_sets_every_control(lane: LaneControls) -> None:
     for name, make in PRESETS.items():
-        assert lane.read(*values(lane, lane.preset_updates(name, lane.pair))) == make("ar", "mars").relevant()
-    assert lane.preset_updates(OWN, lane.pair) == [gr.skip()] * len(lane.components)
+        values = [update["value"] for update in lane.preset_updates(name, PAIR)]
+        assert lane.read(*values) == make("ar", "mars").relevant()
+    assert lane.preset_updates(OWN, PAIR) == [gr.skip()] * len(lane.components)
 
 
 @pytest.mark.parametrize(
