@@ -22,7 +22,9 @@ _PICKED = "the answer: within {points:g} points of AR"
 
 def families(run_cache: RunCache) -> list[str]:
     """The families that runs were measured on together, and chat; empty if there is only one."""
-    several = [entry["tasks"] for entry in run_cache.runs.entries if len(entry["tasks"]) > 1 or entry["tasks"] == [CHAT]]
+    several = [
+        entry["tasks"] for entry in run_cache.runs.entries if len(entry["tasks"]) > 1 or entry["tasks"] == [CHAT]
+    ]
     names = sorted({task for tasks in several for task in tasks}, key=lambda task: (task == CHAT, task))
     return names if len(names) > 1 else []
 

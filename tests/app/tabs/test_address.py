@@ -1,7 +1,5 @@
 """What an address may say: values that the controls could have, and nothing else."""
 
-import json
-
 import gradio as gr
 import pytest
 
