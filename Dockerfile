@@ -34,9 +34,10 @@ COPY mars_tasks mars_tasks
 COPY mars_kernels mars_kernels
 COPY analysis analysis
 COPY app app
+COPY mars_site mars_site
 COPY assets assets
 COPY docs/*.md docs/
-RUN python -m compileall -q mars mars_tasks mars_kernels analysis app
+RUN python -m compileall -q mars mars_tasks mars_kernels analysis app mars_site
 USER 1000
 EXPOSE 7860
 HEALTHCHECK --interval=30s --timeout=10s --start-period=90s \

@@ -26,13 +26,8 @@ MOST_EVENTS = 10_000
 """Events of all visitors that may wait."""
 
 
-def build(
-    runner: Runner,
-    pairs: Sequence[Pair],
-    note: str = "",
-    write_page: step.WritePage | None = None,
-) -> gr.Blocks:
-    """The page, with these pairs to choose between and a `note` about that; `write_page` makes a page of one run."""
+def build(runner: Runner, pairs: Sequence[Pair], note: str = "") -> gr.Blocks:
+    """The page, with these pairs to choose between and a `note` about that."""
     run_cache = RunCache()
     with gr.Blocks(title="MARS Lens", analytics_enabled=False, fill_width=True) as page:
         masthead = drawn("masthead", _MASTHEAD, elem_id="masthead", codes="code.svg")
@@ -50,7 +45,7 @@ def build(
                 learn.build()
             with gr.Tab("About", id="about", elem_id="tab-about"):
                 about.build(runner.models.sources)
-        step.build_sharing(write_page)
+        step.build_sharing()
         # Those that an address may name:
         masthead.props["tabs"] = [tab.id for tab in tabs.children if isinstance(tab, gr.Tab)]
         address.connect(page, masthead, comparing)

@@ -18,6 +18,7 @@ import pytest
 TESTS = Path(__file__).parent
 NEEDED = {
     "app/*": "a browser test",
+    "mars_site/*": "a browser test",
     "performance/*": "a browser test",
     "analysis/benchmarks/test_ifeval.py": "a test of the evaluation harness",
     "mars/serve/test_clients.py": "a test of a real client",

@@ -35,7 +35,7 @@ LAYERS: dict[str, list[dict[str, str]]] = {
         {"engine": "engine", "reference": "reference"},
         {"decoding": "decoding"},
         {"checkpoint": "checkpoint"},
-        {"training": "training", "generate": "generate", "hub": "hub", "export": "export", "serve": "serve"},
+        {"training": "training", "generate": "generate", "hub": "hub", "serve": "serve"},
     ],
     "mars_kernels": [{"cpu": "cpu", "cuda": "cuda"}],
     "analysis": [
@@ -56,7 +56,7 @@ LAYERS: dict[str, list[dict[str, str]]] = {
         {"__main__": "__main__"},
     ],
     "app": [
-        {"browser": "browser"},
+        {"browser": "browser", "site": "site"},
         {"runs": "runs"},
         {"scheduling": "scheduling"},
         {"models": "models"},
@@ -66,8 +66,12 @@ LAYERS: dict[str, list[dict[str, str]]] = {
         {"api": "api", "record": "record"},
         {"page": "page"},
         {"server": "server"},
-        {"export": "export"},
         {"__main__": "__main__"},
+    ],
+    "mars_site": [
+        {"onnx": "onnx", "records": "records", "zerogpu": "zerogpu"},
+        {"live": "live", "page": "page"},
+        {"command": "command"},
     ],
 }
 TOPS = tuple(LAYERS)

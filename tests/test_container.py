@@ -30,9 +30,13 @@ def test_what_is_copied_is_sent_to_the_builder() -> None:
 
 def test_every_package_that_the_app_imports_is_copied() -> None:
     copied = {words.split()[0] for words in of("COPY")}
-    files = [path for folder in ("app", "mars", "mars_tasks", "analysis") for path in (ROOT / folder).rglob("*.py")]
+    files = [
+        path
+        for folder in ("app", "mars", "mars_tasks", "analysis", "mars_site")
+        for path in (ROOT / folder).rglob("*.py")
+    ]
     named = {name for path in files for name in re.findall(r"^(?:from|import) (\w+)", path.read_text(), re.MULTILINE)}
-    assert {name for name in named if (ROOT / name).is_dir()} | {"mars_kernels"} <= copied
+    assert {name for name in named if (ROOT / name).is_dir()} | {"mars_kernels", "mars_site"} <= copied
 
 
 def test_packages_are_the_requirements_without_tests() -> None:

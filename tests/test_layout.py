@@ -77,14 +77,13 @@ def test_a_package_that_no_layer_names_is_found() -> None:
     assert upward({"app.attic.chest": set()}) == ["app.attic.chest is in no layer: name it in tests/import_graph.py"]
 
 
-def test_one_place_picks_the_kernels() -> None:
-    """By name, when it is asked; so the library works without them."""
-    users = {name for name, targets in graph().items() if any("mars_kernels" in target for target in targets)}
-    assert {name.partition(".")[0] for name in users} == {"mars_kernels"}
+@pytest.mark.parametrize(("extra", "place"), [("mars_kernels", "mars.engine.backends"), ("mars_site", "app.site")])
+def test_one_place_picks_an_extra_package(extra: str, place: str) -> None:
+    """By name, when it is asked; so the rest works without it."""
+    users = {name for name, targets in graph().items() if any(extra in target for target in targets)}
+    assert {name.partition(".")[0] for name in users} == {extra}
     codes = {name: file.read_text(encoding="utf-8") for name, file in modules().items()}
-    assert {name for name, code in codes.items() if "import_module(" in code and "mars_kernels" in code} == {
-        "mars.engine.backends"
-    }
+    assert {name for name, code in codes.items() if "import_module(" in code and extra in code} == {place}
 
 
 def test_the_architecture_page_draws_the_true_graph() -> None:
@@ -123,7 +122,7 @@ def test_analysis_does_not_need_the_page() -> None:
 
 
 def test_nothing_is_put_into_a_page_as_html() -> None:
-    files = [path for path in sorted((ROOT / "app").rglob("*")) if path.suffix in TEXT_SUFFIXES]
+    files = [path for top in ("app", "mars_site") for path in (ROOT / top).rglob("*") if path.suffix in TEXT_SUFFIXES]
     found = {str(path.relative_to(ROOT)) for path in files if HTML_SINKS.search(path.read_text(encoding="utf-8"))}
     assert not found
 
@@ -131,7 +130,7 @@ def test_nothing_is_put_into_a_page_as_html() -> None:
 def test_no_script_of_the_page_names_a_decoder() -> None:
     """Names that are also plain words aside; facts come from the table (app/browser/shared/decoders.js)."""
     names = re.compile(r"\b(" + "|".join(name for name in decoders.TABLE if "_" in name) + r")\b")
-    files = sorted((ROOT / "app" / "browser").rglob("*.js"))
+    files = sorted(ROOT.glob("*/browser/**/*.js"))
     assert len(files) > 30
     assert not [str(path.relative_to(ROOT)) for path in files if names.search(path.read_text(encoding="utf-8"))]
 

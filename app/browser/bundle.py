@@ -1,9 +1,9 @@
 """Bundles the browser-side files of the page, a module or style sheet with all that it imports, and serves scripts.
 
-No build step, and no file from elsewhere. The modules of `app/browser` are ES modules that a browser or Node can load
-as they are; the page gets them as one script, in which each module is a function that returns its exports. So a module
-does the same in the bundle as alone. Three rules keep the bundler short: imports are static and name what
-they import; only functions, classes and constants are exported; no import goes in a circle.
+No build step, and no file from elsewhere. The modules in a package's folder `browser` are ES modules that a browser or
+Node can load as they are; the page gets them as one script, in which each module is a function that returns its
+exports. So a module does the same in the bundle as alone. Three rules keep the bundler short: imports are static and
+name what they import; only functions, classes and constants are exported; no import goes in a circle.
 
 The page fetches its own script, and the drawing library with the first figure. Each address names the content, by its
 hash or its version, so that a browser may keep the file for good.
@@ -24,7 +24,8 @@ from starlette.routing import Route
 from analysis import plotly_script
 from mars import decoders
 
-BROWSER = Path(__file__).resolve().parent
+ROOT = Path(__file__).resolve().parents[2]
+"""The folder of the packages: a file goes by its path below it, such as `app/browser/page.js`."""
 PAGE_PATH, PLOTLY_PATH = "/static/lens.js", "/static/plotly.min.js"
 _FOR_GOOD = "public, max-age=31536000, immutable"
 _IMPORT = re.compile(r"""^import (?:\{([^{}]+)\} from )?"(\.{1,2}/[\w./-]+\.js)";\n""", re.MULTILINE)
@@ -45,7 +46,7 @@ def loaded() -> str:
 
 
 @cache
-def script(entry: str = "page.js") -> str:
+def script(entry: str = "app/browser/page.js") -> str:
     """A module with all that it imports as one script without global names; ValueError if one breaks a rule above."""
     parts = dict[str, str]()
     _add(entry, (), parts, {})
@@ -53,7 +54,7 @@ def script(entry: str = "page.js") -> str:
 
 
 @cache
-def styles(entry: str = "page.css") -> str:
+def styles(entry: str = "app/browser/page.css") -> str:
     """A style sheet and all that it imports."""
     return "".join(_sheets(entry, set()))
 
@@ -108,7 +109,7 @@ def _add(name: str, importers: tuple[str, ...], parts: dict[str, str], exports: 
         raise ValueError(f"modules must not import in a circle, got {' -> '.join([*importers, name])}")
     if name in exports:
         return
-    source, imports = (BROWSER / name).read_text(encoding="utf-8"), ""
+    source, imports = (ROOT / name).read_text(encoding="utf-8"), ""
     for names, path in _IMPORT.findall(source):
         other = _beside(name, path)
         _add(other, (*importers, name), parts, exports)
@@ -128,7 +129,10 @@ def _add(name: str, importers: tuple[str, ...], parts: dict[str, str], exports: 
 
 def _beside(name: str, path: str) -> str:
     """The name of the file that a relative path means in the file of this name; ValueError if it is none of ours."""
-    return (BROWSER / name).parent.joinpath(path).resolve().relative_to(BROWSER).as_posix()
+    found = (ROOT / name).parent.joinpath(path).resolve().relative_to(ROOT)
+    if found.parts[1:2] != ("browser",):
+        raise ValueError(f"{name} must import from a package's folder browser, got {path}")
+    return found.as_posix()
 
 
 def _variable(name: str) -> str:
@@ -137,7 +141,7 @@ def _variable(name: str) -> str:
 
 def _sheets(name: str, seen: set[str]) -> Iterator[str]:
     seen.add(name)
-    text = (BROWSER / name).read_text(encoding="utf-8")
+    text = (ROOT / name).read_text(encoding="utf-8")
     for path in _SHEET.findall(text):
         other = _beside(name, path)
         if other not in seen:

@@ -33,7 +33,7 @@ class Runner:
     """Runs comparisons for any number of sessions on one device, each in a thread that writes an event stream."""
 
     elsewhere = False
-    """Whether another process has the device and the models (app/compare/zerogpu.py)."""
+    """Whether another process has the device and the models (mars_site/zerogpu.py)."""
 
     def __init__(
         self, models: Models, queue: AdmissionQueue, sessions: Sessions, limits: Limits = USUAL_LIMITS

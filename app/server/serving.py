@@ -11,6 +11,7 @@ import tempfile
 from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
+from app import site
 from app.models.manager import Models
 from app.models.placement import Loader
 from app.scheduling import AdmissionQueue, Sessions
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     import gradio as gr
 
     from app.compare.runner import Runner
-    from app.tabs.step import WritePage
 
 SPACES = "https://huggingface.co"
 SPARE_THREADS = 40
@@ -48,8 +48,8 @@ def prepare() -> None:
     os.environ.pop("GRADIO_ALLOWED_PATHS", None)
 
 
-def host(chosen: Options, write_page: WritePage | None = None) -> int:
-    """Serve until interrupted; the exit status. `write_page` makes the page of one run, for visitors who share it."""
+def host(chosen: Options) -> int:
+    """Serve until interrupted; the exit status."""
     with gc_frozen():
         from gradio.utils import is_zero_gpu_space
 
@@ -59,13 +59,9 @@ def host(chosen: Options, write_page: WritePage | None = None) -> int:
         pinned = (chosen.pairs[0].ar, chosen.pairs[0].mars)
         loader = Loader(chosen.device, base=chosen.base, allow_other_base=chosen.allow_other_base)
         models = Models(chosen.sources, loader, pinned=pinned, told=loader.told)
-        made: type[Runner] = Runner
-        if is_zero_gpu_space():
-            from app.compare.zerogpu import ZeroRunner  # late: it needs a package that only such a Space has
-
-            made = ZeroRunner
+        made: type[Runner] = site.part("zerogpu").ZeroRunner if is_zero_gpu_space() else Runner
         runner = made(models, AdmissionQueue(chosen.places, chosen.queue_size), Sessions(), chosen.limits)
-        blocks = page.build(runner, chosen.pairs, chosen.note, write_page)
+        blocks = page.build(runner, chosen.pairs, chosen.note)
         try:
             url = launch(blocks, runner, chosen)
         except OSError:

@@ -1,18 +1,15 @@
 """Step through: a finished, loaded or shipped run, pass by pass. The browser draws it; Python checks what comes in."""
 
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import gradio as gr
 
+from app import site
 from app.models.sentences import UNKNOWN, answered
 from app.runs.run import MAX_BYTES, Run, read, shipped, to_json
 from app.tabs.parts import QUIET, drawn
 from mars.schema import as_json
-
-WritePage = Callable[[Run, object, object], str]
-"""The page of one run as a text, which opens at the pass of a number of the lane of a key."""
 
 
 def keeper() -> gr.HTML:
@@ -22,11 +19,7 @@ def keeper() -> gr.HTML:
 
 def build() -> None:
     view = drawn("step", '<div class="step"></div>', elem_id="step", shipped=offers(shipped()), largest=MAX_BYTES)
-
-    def answered(event: gr.EventData) -> str:
-        return as_json(answer(event._data))
-
-    view.submit(answered, None, view, **QUIET)
+    view.submit(_told, None, view, **QUIET)
 
 
 def offers(runs: Mapping[str, Run]) -> list[dict[str, str]]:
@@ -37,7 +30,11 @@ def offers(runs: Mapping[str, Run]) -> list[dict[str, str]]:
     ]
 
 
-def answer(question: object, write_page: WritePage | None = None) -> dict[str, Any]:
+def _told(event: gr.EventData) -> str:
+    return as_json(answer(event._data))
+
+
+def answer(question: object) -> dict[str, Any]:
     """The answer to {"ask": …, "text": …, "ticket": …}: never an exception.
 
     `ask` is "read" (check this file), "shipped" (the run of this name), or "page" (write one of this file, which opens
@@ -52,9 +49,10 @@ def answer(question: object, write_page: WritePage | None = None) -> dict[str, A
     asks: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "read": lambda asked: _run(read(text(asked))),
         "shipped": lambda asked: _run(shipped().get(text(asked))),
+        "page": lambda asked: {
+            "page": site.part("page").single(read(text(asked)), asked.get("lane"), asked.get("number"))
+        },
     }
-    if write_page is not None:
-        asks["page"] = lambda asked: {"page": write_page(read(text(asked)), asked.get("lane"), asked.get("number"))}
     return answered(question, asks)
 
 
@@ -62,17 +60,7 @@ def _run(run: Run | None) -> dict[str, Any]:
     return {"run": to_json(run)} if run else {"problem": "There is no such run; choose one from the list."}
 
 
-def build_sharing(write_page: WritePage | None = None) -> None:
+def build_sharing() -> None:
     """The component that the browser asks, in the current Blocks, for a page of a run."""
-    thread = ThreadPoolExecutor(1, "page")  # of its own: in a handler Gradio's components are updates
     asker = drawn("sharing", '<div class="lens-keeper"></div>', elem_classes="lens-kept")
-
-    def write(run: Run, lane: object, number: object) -> str:
-        if write_page is None:
-            raise ValueError("This server writes no pages.")
-        return thread.submit(write_page, run, lane, number).result()
-
-    def share(event: gr.EventData) -> str:
-        return as_json(answer(event._data, write))
-
-    asker.submit(share, None, asker, **QUIET)
+    asker.submit(_told, None, asker, **QUIET)

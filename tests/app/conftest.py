@@ -342,7 +342,7 @@ def in_node(node: str) -> Callable[..., Any]:
     """`in_node("step/lane.js shared/tokens.js", "({ seenBy }, given) => …", given)`: what it makes of modules."""
 
     def in_node(modules: str, act: str, argument: object = None) -> Any:
-        paths = [(bundle.BROWSER / name).as_uri() for name in modules.split()]
+        paths = [(bundle.ROOT / "app/browser" / name).as_uri() for name in modules.split()]
         asked = json.dumps([paths, act, argument, decoders.as_json()])
         command = [node, "--input-type=module", "--eval", IN_NODE]
         done = subprocess.run(command, input=asked, capture_output=True, text=True, check=False)

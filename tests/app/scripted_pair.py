@@ -120,11 +120,10 @@ def _serve(results: Path, arguments: Sequence[str]) -> None:
     chosen = options.read(arguments)
     serving.prepare()
     from app import page
-    from app.export.shell import single
 
     runner = Scriptorium.open().runner(chosen.places, chosen.queue_size, chosen.limits)
     running.finished = _keep(running.finished, results)
-    blocks = page.build(runner, [given(ar="ar", mars="mars")], write_page=single)
+    blocks = page.build(runner, [given(ar="ar", mars="mars")])
     url = serving.launch(blocks, runner, chosen)
     sys.stdout.write(url + "\n")
     sys.stdout.flush()

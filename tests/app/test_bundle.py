@@ -13,13 +13,12 @@ from starlette.testclient import TestClient
 
 from analysis import plotly_script
 from app.browser import bundle
-from app.browser.bundle import BROWSER, mount, script, styles
+from app.browser.bundle import ROOT, mount, script, styles
 
-MODULES = {path.relative_to(BROWSER).as_posix() for path in BROWSER.rglob("*.js")}
-SHEETS = {path.relative_to(BROWSER).as_posix() for path in BROWSER.rglob("*.css")}
-SHELL = {path for path in MODULES if path.startswith(("shell/", "live/"))}
-ENGINE = {f"live/{name}.js" for name in ("worker", "decoding", "lane", "model", "text", "weights")}
-ENTRIES = {"page.js", *SHELL}
+MODULES = {path.relative_to(ROOT).as_posix() for path in ROOT.glob("app/browser/**/*.js")}
+SHEETS = {path.relative_to(ROOT).as_posix() for path in ROOT.glob("app/browser/**/*.css")}
+SITE = {path.relative_to(ROOT).as_posix() for path in ROOT.glob("mars_site/browser/**/*.js")}
+ENGINE = {f"mars_site/browser/live/{name}.js" for name in ("worker", "decoding", "lane", "model", "text", "weights")}
 LOAD = "globalThis.window = {};"
 Write = Callable[..., None]
 
@@ -38,40 +37,39 @@ def run(node: str, source: str, *options: str) -> str:
 @pytest.fixture
 def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
     """`write("a/b.js", "text")`: a module in a folder that takes the place of the page's."""
-    monkeypatch.setattr(bundle, "BROWSER", tmp_path)
+    monkeypatch.setattr(bundle, "ROOT", tmp_path)
 
     def write(name: str, text: str) -> None:
-        path = tmp_path / name
-        path.parent.mkdir(exist_ok=True)
+        path = tmp_path / "app/browser" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
 
     return write
 
 
-def bundled(entry: str = "page.js") -> str:
-    return script.__wrapped__(entry)
+def bundled() -> str:
+    return script.__wrapped__("app/browser/page.js")
 
 
 def test_every_module_is_in_the_page_once() -> None:
     found = named(script())
     assert len(found) == len(set(found))
-    assert set(found) == MODULES - SHELL
-    assert set(named(script("shell/shell.js"))) == MODULES - {"shell/worker.js", *ENGINE}
-    assert set(named(script("live/worker.js"))) == ENGINE
+    assert set(found) == MODULES
+    site, keeper = (f"mars_site/browser/{name}.js" for name in ("shell", "worker"))
+    assert set(named(script(site))) == MODULES | SITE - ENGINE - {keeper}
+    assert set(named(script("mars_site/browser/live/worker.js"))) == ENGINE
 
 
 def test_every_style_sheet_is_in_the_page_once() -> None:
     text = styles()
     assert "@import" not in text
-    for name in SHEETS - {"page.css", "shell/shell.css", "shell/site.css"}:
-        rules = (BROWSER / name).read_text(encoding="utf-8").split("*/", 1)[1].strip().splitlines()
+    for name in SHEETS - {"app/browser/page.css"}:
+        rules = (ROOT / name).read_text(encoding="utf-8").split("*/", 1)[1].strip().splitlines()
         assert text.count("\n".join(rules[:2])) == 1, name
 
 
 def test_the_page_has_a_function_for_every_component(node: str) -> None:
-    asked = {
-        name for path in BROWSER.parent.rglob("*.py") for name in re.findall(r'\bdrawn\("(\w+)"', path.read_text())
-    }
+    asked = {name for path in ROOT.glob("app/**/*.py") for name in re.findall(r'\bdrawn\("(\w+)"', path.read_text())}
     assert len(asked) > 8
     found = json.loads(run(node, f"{LOAD}{script()}console.log(JSON.stringify(Object.keys(window.lens)))"))
     assert asked <= set(found)
@@ -80,13 +78,13 @@ def test_the_page_has_a_function_for_every_component(node: str) -> None:
 
 
 def test_bundled_modules_mean_the_same_as_alone(node: str) -> None:
-    names = sorted(MODULES - ENTRIES)
+    names = sorted(MODULES - {"app/browser/page.js"})
     whole = script().removesuffix("})();\n")
     variables = ", ".join(f'"{name}": {bundle._variable(name)}' for name in names)
     describe = """const described = (all) => JSON.stringify(Object.entries(all).map(([name, exports]) =>
         [name, Object.entries(exports).sort().map(([key, value]) => [key, String(value)])]));"""
     bundled = run(node, f"{LOAD}{describe}{whole}console.log(described({{ {variables} }}));}})();")
-    imports = "".join(f'all["{name}"] = await import("{(BROWSER / name).as_uri()}");' for name in names)
+    imports = "".join(f'all["{name}"] = await import("{(ROOT / name).as_uri()}");' for name in names)
     alone = run(node, f"{LOAD}{describe}const all = {{}};{imports}console.log(described(all));", "--input-type=module")
     assert json.loads(bundled) == json.loads(alone)
 
@@ -106,8 +104,11 @@ def test_modules_run_once_in_order_of_imports(node: str, write: Write) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ('import { b } from "./a.js";\n', "page.js imports b, which a.js does not export"),
-        ('import "./circle.js";\n', "modules must not import in a circle, got page.js -> circle.js -> page.js"),
+        ('import { b } from "./a.js";\n', "page.js imports b, which app/browser/a.js does not export"),
+        (
+            'import "./circle.js";\n',
+            "must not import in a circle, got app/browser/page.js -> app/browser/circle.js -> ",
+        ),
         (
             'import a from "./a.js";\n',
             "page.js must import and export as app/browser/bundle.py says, got 'import a",
@@ -118,7 +119,8 @@ def test_modules_run_once_in_order_of_imports(node: str, write: Write) -> None:
         ("export default 3;\n", "must import and export as"),
         ("export let a = 3;\n", "must import and export as"),
         ('export { a } from "./a.js";\n', "must import and export as"),
-        ('import { a } from "../../outside.js";\n', "outside.js"),
+        ('import { a } from "../outside.js";\n', "must import from a package's folder browser, got ../outside.js"),
+        ('import { a } from "../../../outside.js";\n', "outside.js"),
     ],
 )
 def test_what_a_bundle_cannot_keep_is_refused(write: Write, text: str, says: str) -> None:
@@ -133,7 +135,7 @@ def test_style_sheets_come_in_order_of_imports(write: Write) -> None:
     write("page.css", '@import "a/one.css";\n@import "two.css";\np { font: 10px serif; }\n')
     write("a/one.css", '@import "../two.css";\na { top: 1px; }\n')
     write("two.css", "b { top: 2px; }\n")
-    found = styles.__wrapped__("page.css").split("\n")
+    found = styles.__wrapped__("app/browser/page.css").split("\n")
     expected = ["b { top: 2px; }", "a { top: 1px; }", "p { font: 10px serif; }"]
     assert [line for line in found if line] == expected
 

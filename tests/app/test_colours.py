@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from app.browser.bundle import BROWSER
+from app.browser.bundle import ROOT
 
 Colour = tuple[float, float, float]  # linear light, from 0 to 1
 SEEN_AS = {
@@ -18,7 +18,9 @@ SEEN_AS = {
     "deuteranopia": ((0.367322, 0.860646, -0.227968), (0.280085, 0.672501, 0.047413), (-0.01182, 0.04294, 0.968881)),
     "tritanopia": ((1.255528, -0.076749, -0.178779), (-0.078411, 0.930809, 0.147602), (0.004733, 0.691367, 0.3039)),
 }
-SHEETS = {name: (BROWSER / "shared" / name).read_text(encoding="utf-8") for name in ("palette.css", "projector.css")}
+SHEETS = {
+    name: (ROOT / "app/browser/shared" / name).read_text(encoding="utf-8") for name in ("palette.css", "projector.css")
+}
 LANES = ("ar", "mars", "exact")
 
 

@@ -1,10 +1,12 @@
 """What the Step through tab may ask Python: always an answer, never an exception."""
 
+import sys
 from typing import Any
 
 import pytest
 
-from app.runs.run import read, shipped
+from app.__main__ import main
+from app.runs.run import read, shipped, to_json
 from app.tabs.step import answer
 
 NAME = "1-side-by-side"
@@ -22,10 +24,10 @@ def test_a_file_is_opened_as_what_it_was() -> None:
     assert answer({"ask": "read", "text": opened, "ticket": 2})["run"] == opened
 
 
-@pytest.mark.parametrize("text", ["{}", None, ["x"], "\ud800"])
-def test_what_is_no_run_becomes_no_page(text: Any) -> None:
-    found = answer({"ask": "page", "text": text, "ticket": 1}, lambda *_: "a page")
-    assert set(found) == {"ticket", "problem"}
+def test_no_page_without_the_package_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "mars_site", None)
+    assert answer({"ask": "page", "text": to_json(shipped()[NAME]), "ticket": 1})["problem"].endswith("is not here.")
+    assert main(["export", "--help"]) == 2
 
 
 @pytest.mark.parametrize(
@@ -39,6 +41,9 @@ def test_what_is_no_run_becomes_no_page(text: Any) -> None:
         {"ask": ["read"], "text": "x", "ticket": 1},
         {"ask": "read", "text": {"kind": "mars-lens-run"}, "ticket": 1},
         {"ask": "read", "text": "\ud800", "ticket": {}},
+        {"ask": "page", "text": "{}", "ticket": 1},
+        {"ask": "page", "text": ["x"], "ticket": 1},
+        {"ask": "page", "text": "\ud800", "ticket": 1},
         {"ask": "shipped", "text": "../../checkpoints/ar-sft/config", "ticket": 1},
         {"ask": "__class__", "text": "x", "ticket": 1},
     ],

@@ -2,9 +2,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from app.export import shell
 from app.runs.run import Run, read, thinner, to_json, token_ids
 from mars.metrics import output_ids
 from mars.records import to_json as record_to_json
@@ -59,9 +56,3 @@ def test_a_thinner_run_lacks_alternatives_alone(finished_run: Run) -> None:
         for lane, before in zip(run.lanes, finished_run.lanes, strict=True):
             assert output_ids(lane.records) == output_ids(before.records)
             assert lane.written == before.written
-
-
-def test_a_run_too_long_says_so(finished_run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shell, "LARGEST", 1_000)
-    with pytest.raises(ValueError, match=r"^This run is too long for one page: [\d,]+ of at most 1,000 bytes\.$"):
-        shell.single(finished_run)

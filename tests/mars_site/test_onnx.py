@@ -1,4 +1,4 @@
-"""`python -m mars.export`: the graph in ONNX Runtime against the model in transformers, and its files."""
+"""`python -m mars_site.onnx`: the graph in ONNX Runtime against the model in transformers, and its files."""
 
 import hashlib
 import json
@@ -15,11 +15,11 @@ from transformers import AutoModelForCausalLM
 pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
 
-from mars import export  # noqa: E402
 from mars.checkpoint import CheckpointError  # noqa: E402
 from mars.checkpoint.adapter import WEIGHTS_FILE, load_adapter, merge  # noqa: E402
 from mars.checkpoint.weights import load_model, load_tokenizer, read_config  # noqa: E402
 from mars.reference import predict  # noqa: E402
+from mars_site import onnx  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 SOURCE = Path(__file__).parents[2] / "assets/checkpoints/mars-b8"
@@ -31,9 +31,9 @@ CLOSE = 1e-4
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The exported checkpoint."""
     found = tmp_path_factory.mktemp("exported")
-    export.SHARD, usual = 3_000_000, export.SHARD
-    assert export.main(["--checkpoint", str(SOURCE), "--output", str(found)]) == 0
-    export.SHARD = usual
+    onnx.SHARD, usual = 3_000_000, onnx.SHARD
+    assert onnx.main(["--checkpoint", str(SOURCE), "--output", str(found)]) == 0
+    onnx.SHARD = usual
     return found
 
 
@@ -60,8 +60,8 @@ def open_session(folder: Path, manifest: dict[str, Any]) -> Any:
 
     for encoding, count in manifest["weights"]:
         if encoding == "int8":
-            eight, scales = take(count, torch.int8), take(count // export.BLOCK, torch.bfloat16)
-            values.append(eight * scales.repeat_interleave(export.BLOCK))
+            eight, scales = take(count, torch.int8), take(count // onnx.BLOCK, torch.bfloat16)
+            values.append(eight * scales.repeat_interleave(onnx.BLOCK))
         else:
             values.append(take(count, getattr(torch, encoding)))
     weights = torch.cat(values).numpy().tobytes()
@@ -76,9 +76,9 @@ def read(
 ) -> dict[str, Any]:
     if cache is None:
         cache = np.zeros((0, *manifest["cache"]), np.float32)
-    given = {export.CHOICE: np.array(choice, np.float32)} if choice else {}
+    given = {onnx.CHOICE: np.array(choice, np.float32)} if choice else {}
     found = session.run(None, {"ids": np.array(ids), "cache": cache, **given})
-    return dict(zip(export.OUTPUTS, found, strict=True))
+    return dict(zip(onnx.OUTPUTS, found, strict=True))
 
 
 @pytest.mark.parametrize("cached", [0, 5, len(TEXT) - 1])
@@ -94,7 +94,7 @@ def test_logits_are_those_of_the_model(session: Any, manifest: dict[str, Any], c
     real = np.isfinite(found["logits"])
     assert np.abs(found["logits"][real] - expected.numpy()[real]).max() < CLOSE
     shares = expected.softmax(-1)
-    best = shares.topk(export.ALTERNATIVES)
+    best = shares.topk(onnx.ALTERNATIVES)
     assert found["tokens"][:, 0].tolist() == best.indices[:, 0].tolist()
     assert np.abs(found["probabilities"] - best.values.numpy()).max() < CLOSE
     assert np.abs(found["entropy"] - torch.special.entr(shares).sum(-1).numpy()).max() < CLOSE
@@ -120,15 +120,15 @@ def in_eight_bits(model: Any, changed: Collection[str]) -> None:
         if weight.dim() == 2:
             turned = name.split(".")[-2] in changed
             laid = weight.detach().T if turned else weight.detach()
-            eight = export._widened(*export._narrowed(laid)).reshape(laid.shape)
-            blocks, wrong = (each.reshape(-1, export.BLOCK).abs().amax(1) for each in (laid, eight - laid))
+            eight = onnx._widened(*onnx._narrowed(laid)).reshape(laid.shape)
+            blocks, wrong = (each.reshape(-1, onnx.BLOCK).abs().amax(1) for each in (laid, eight - laid))
             assert bool((wrong <= blocks / 200).all())
             weight.data.copy_(eight.T if turned else eight)
 
 
 def test_adapters_of_one_base_share_a_graph(pair: list[Path], llama_folder: Path, tmp_path: Path) -> None:
     output = tmp_path / "both"
-    manifest = export.write([*map(str, pair)], output)
+    manifest = onnx.write([*map(str, pair)], output)
     session = open_session(output, manifest)
     assert {encoding for encoding, _ in manifest["weights"]} >= {"int8"}
     text = [5, 9, 2, 31]
@@ -150,7 +150,7 @@ def test_adapters_of_one_base_share_a_graph(pair: list[Path], llama_folder: Path
 def test_a_wrong_set_of_sources_is_refused(pair: list[Path], tmp_path: Path) -> None:
     for sources in ([SOURCE, SOURCE], [SOURCE, pair[0]]):
         with pytest.raises(CheckpointError, match="adapters of one base make a graph"):
-            export.write([*map(str, sources)], tmp_path / "none")
+            onnx.write([*map(str, sources)], tmp_path / "none")
 
 
 def test_every_file_has_its_hash(folder: Path, manifest: dict[str, Any]) -> None:
@@ -163,5 +163,5 @@ def test_every_file_has_its_hash(folder: Path, manifest: dict[str, Any]) -> None
 
 
 def test_a_wrong_source_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert export.main(["--checkpoint", str(tmp_path / "none"), "--output", str(tmp_path)]) == 2
-    assert capsys.readouterr().err.startswith("mars.export: ")
+    assert onnx.main(["--checkpoint", str(tmp_path / "none"), "--output", str(tmp_path)]) == 2
+    assert capsys.readouterr().err.startswith("mars_site.onnx: ")

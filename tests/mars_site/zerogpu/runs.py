@@ -15,11 +15,11 @@ from app.compare import problems, sweep
 from app.compare.comparison import Question
 from app.compare.lane_choice import LaneChoice
 from app.compare.runner import Runner
-from app.compare.zerogpu import ZeroRunner
 from app.models.manager import Models
 from app.models.pairs import TINY_SOURCES
 from app.models.placement import Loader
 from app.scheduling import AdmissionQueue, Sessions
+from mars_site.zerogpu import ZeroRunner
 
 PAIR = [LaneChoice(checkpoint="ar", decoder="autoregressive"), LaneChoice(checkpoint="mars")]
 

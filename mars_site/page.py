@@ -5,6 +5,7 @@ import base64
 import hashlib
 import html
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any
 
@@ -12,12 +13,12 @@ import gradio as gr
 from markdown_it import MarkdownIt
 
 from app.browser import bundle
-from app.export import records
 from app.models.pairs import REAL_SOURCES, TINY_SOURCES, given
 from app.page import build
 from app.runs.run import Run, thinner
 from app.tabs import step
 from mars.schema import page_json
+from mars_site import records
 
 _PROSE = MarkdownIt("commonmark", {"html": False}).enable("table")
 _POLICY = (
@@ -61,7 +62,7 @@ _LIVE = '<div class="lens-live lens-stack"></div>\n'
 
 
 def page(live: Mapping[str, Any] | None = None) -> str:
-    """The page of a folder, with sheet, script and data beside it; `live` is about its models (app/export/live.py)."""
+    """The page of a folder, with sheet, script and data beside it; `live` is about its models (mars_site/live.py)."""
     sheet = '<link rel="stylesheet" href="lens.css">'
     return _page(records.runs(), _POLICY, sheet=sheet, script='<script src="lens.js" defer></script>', live=live)
 
@@ -72,12 +73,12 @@ def single(run: Run, lane: object = None, number: object = None) -> str:
     With the key of a `lane` it opens in Step through, at the pass of this `number`. Trade-offs are not in it: they
     explain no run. A long run is without some or all alternatives of its proposals.
     """
-    script = bundle.script("shell/shell.js")
+    script = bundle.script("mars_site/browser/shell.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = _ALONE.format(hash=f"'sha256-{digest}'")
     begin = {"run": run.id, "lane": lane, "number": number if isinstance(number, int) else None}
     place = begin if lane in [each.key for each in run.lanes] else None
-    sheet, script = f"<style>\n{bundle.styles('shell/shell.css')}</style>", f"<script>{script}</script>"
+    sheet, script = f"<style>\n{bundle.styles('mars_site/browser/shell.css')}</style>", f"<script>{script}</script>"
     for each in thinner(run):
         data = page_json(dict(records.run_files(each)))
         inside = f'<script type="application/json" id="lens-inside">{data}</script>\n'
@@ -129,7 +130,11 @@ def _blocks() -> gr.Blocks:
             sources = [*TINY_SOURCES.values(), *REAL_SOURCES.values()]
             return build(records.runner({_name(source): source for source in sources}), [given(**tiny)])
 
-    return asyncio.run(built())  # where no event loop runs, Gradio makes one for each event and closes none
+    # Where no event loop runs, Gradio makes one for each event and closes none; in a handler, components are updates.
+    return _elsewhere.submit(asyncio.run, built()).result()
+
+
+_elsewhere = ThreadPoolExecutor(1, "page")
 
 
 _KEPT = ("masthead", "runs", "sharing", "stage", "step", "tradeoffs", "course")

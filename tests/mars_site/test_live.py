@@ -15,9 +15,8 @@ pytest.importorskip("onnx")
 
 from transformers import AutoModelForCausalLM
 
-from app.export import live
 from app.models import pairs
-from mars import export, reference
+from mars import reference
 from mars.checkpoint import Checkpoint, load_checkpoint
 from mars.checkpoint.adapter import find_base, load_adapter, merge
 from mars.checkpoint.weights import load_model, load_tokenizer, read_config
@@ -27,9 +26,10 @@ from mars.decoders import TABLE
 from mars.decoding import DECODERS
 from mars.decoding.self_speculative import SURE
 from mars.records import ForwardPass, from_object
+from mars_site import live, onnx
 from mars_tasks import TASKS, sample
-from tests.mars.test_export import in_eight_bits
 from tests.mars.test_reference import compare
+from tests.mars_site.test_onnx import in_eight_bits
 
 pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.slow]
 SOURCE = Path(__file__).parents[2] / "assets/checkpoints/mars-b8"
@@ -81,7 +81,7 @@ def questions() -> Iterator[Asked]:
             threshold=thresholds[0],
             layout="linear",
             max_new_tokens=TOKENS,
-            alternatives=export.ALTERNATIVES,
+            alternatives=onnx.ALTERNATIVES,
         )
         yield Asked(prompt, decoder, settings, thresholds)
 
@@ -108,7 +108,7 @@ def checkpoint() -> Checkpoint:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The exported checkpoint."""
     found = tmp_path_factory.mktemp("exported")
-    export.write([str(SOURCE)], found)
+    onnx.write([str(SOURCE)], found)
     return str(found)
 
 
@@ -135,7 +135,7 @@ def answers(node: str, scripts: dict[str, str], folder: str) -> Callable[[int], 
 
 
 def in_browser_engine(node: str, given: dict[str, Any]) -> list[dict[str, Any]]:
-    """What tests/app/live.mjs answers."""
+    """What tests/mars_site/live.mjs answers."""
     script = Path(__file__).parent / "live.mjs"
     done = subprocess.run([node, script], input=json.dumps(given), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
@@ -210,8 +210,8 @@ def pair_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip(missing)
     found = tmp_path_factory.mktemp("pair")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(export, "read_config", shortened)
-        export.write([*pairs.REAL_SOURCES.values()], found)
+        patch.setattr(onnx, "read_config", shortened)
+        onnx.write([*pairs.REAL_SOURCES.values()], found)
     return found
 
 

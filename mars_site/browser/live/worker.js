@@ -1,5 +1,5 @@
 // The engine of the page without a server, in a worker: loads a pair of checkpoints, lets its lanes write by turns, and
-// posts the messages of the run. What it runs with is put in front of this script (app/export/live.py): `liveEngines`, the
+// posts the messages of the run. What it runs with is put in front of this script (mars_site/live.py): `liveEngines`, the
 // builds of ONNX Runtime with the files that each needs, and `liveTokenizer`, the class of the tokenizers package.
 
 import { decode } from "./decoding.js";
@@ -92,7 +92,7 @@ function runOf(id, prompt, maxNewTokens, lanes) {
 }
 
 // The engine and the checkpoints of a pair, in place of those of another one; a graphics device that cannot run them is
-// given up for the processor. Checkpoints of one graph (mars/export.py) share its session.
+// given up for the processor. Checkpoints of one graph (mars_site/onnx.py) share its session.
 async function load(place, pair, graphics, say) {
   if (loaded?.key === pair.key) return loaded;
   const others = Object.values(loaded?.sessions ?? {});

@@ -317,7 +317,7 @@ def _move_weights(graph: Path, output: Path, *, eight: bool) -> tuple[list[tuple
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit code, 2 for bad input."""
-    command = argparse.ArgumentParser(prog="python -m mars.export", description=__doc__.splitlines()[0])
+    command = argparse.ArgumentParser(prog="python -m mars_site.onnx", description=__doc__.splitlines()[0])
     command.add_argument(
         "--checkpoint",
         required=True,
@@ -330,7 +330,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         manifest = write(options.checkpoint, options.output)
     except (OSError, ValueError, ImportError) as error:
-        sys.stderr.write(f"mars.export: {error}\n")
+        sys.stderr.write(f"mars_site.onnx: {error}\n")
         return 2
     total = sum(each["bytes"] for each in manifest["files"].values())
     names = ", ".join(each["name"] for each in manifest["checkpoints"])

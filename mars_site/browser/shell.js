@@ -1,11 +1,11 @@
-// The page without a server: mounts the parts of page.js in the HTML of app/export/shell.py, and answers what they would
+// The page without a server: mounts the parts of page.js in the HTML of mars_site/page.py, and answers what they would
 // ask Python from the files beside it. Where models were exported too, Compare can write in this browser (live/panel.js).
 
-import { LivePanel } from "../live/panel.js";
-import "../page.js";
-import { pageAddress } from "../shared/address.js";
-import { announce, button, ours } from "../shared/dom.js";
-import { makers, recordedRun } from "../shared/feed.js";
+import { LivePanel } from "./live/panel.js";
+import "../../app/browser/page.js";
+import { pageAddress } from "../../app/browser/shared/address.js";
+import { announce, button, ours } from "../../app/browser/shared/dom.js";
+import { makers, recordedRun } from "../../app/browser/shared/feed.js";
 import { readRun } from "./saved-run.js";
 
 const OFFLINE = "A file of this page could not be read. Is this browser online?";

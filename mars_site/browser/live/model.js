@@ -1,7 +1,7 @@
-// A graph that mars/export.py wrote, in ONNX Runtime: the session, which lanes share, and the cache of one lane.
+// A graph that mars_site/onnx.py wrote, in ONNX Runtime: the session, which lanes share, and the cache of one lane.
 
 const OUTPUTS = ["entry", "tokens", "probabilities", "entropy"];
-const BLOCK = 32; // 8-bit weights that share a scale (BLOCK in mars/export.py)
+const BLOCK = 32; // 8-bit weights that share a scale (BLOCK in mars_site/onnx.py)
 
 // The session of a graph. `files` has the content of each of its files by name, Uint8Arrays.
 export function openSession(ort, manifest, files, options) {

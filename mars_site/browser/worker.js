@@ -1,5 +1,5 @@
 // Keeps the files of the exported page in the browser: after the first visit it opens without a network. What to keep is
-// written above this script (app/export/command.py).
+// written above this script (mars_site/command.py).
 
 const { version, files } = self.lensKept;
 const OURS = `mars-lens ${self.registration.scope}`; // other pages may be on the same server

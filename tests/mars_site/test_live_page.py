@@ -14,18 +14,17 @@ from playwright.sync_api import Page
 from pydantic import TypeAdapter
 
 from app.compare import problems, stream
-from app.export import command, live, records
 from app.models import pairs
 from app.runs.run import Run, read
-from mars import export
 from mars.checkpoint import load_checkpoint
 from mars.config import DecodingSettings
 from mars.control import Control
 from mars.decoding import DECODERS
+from mars_site import command, live, onnx, records
 from tests.app.test_axe import MODES, complaints
-from tests.app.test_export import Quiet, file_server
-from tests.app.test_live import shortened
 from tests.forked import LIMIT, forked
+from tests.mars_site.test_live import shortened
+from tests.mars_site.test_page import Quiet, file_server
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.usefixtures("one_thread")]
 CHECKPOINTS = Path(__file__).parents[2] / "assets/checkpoints"
@@ -66,7 +65,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def write_site(folder: Path) -> int:
     """Export without Trade-offs, which take most of the time; of SmolLM2, where it is installed, the first layers."""
     records._tradeoffs = lambda _: {}
-    export.read_config = shortened
+    onnx.read_config = shortened
     return command.main(["--output", str(folder), "--live"])
 
 

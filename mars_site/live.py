@@ -129,21 +129,22 @@ def _served(name: str) -> str:
 
 
 def _worker(builds: Mapping[str, Mapping[str, Any]]) -> bytes:
-    """The script of the worker: what app/browser/live/worker.js runs with, then itself."""
+    """The script of the worker: what mars_site/browser/live/worker.js runs with, then itself."""
     engines = [
         f"{name}: {{ load: () => import({json.dumps('./live/' + build['script'])}), ...{json.dumps(build)} }}"
         for name, build in builds.items()
     ]
     first = f'import {{ Tokenizer }} from "./live/{_served(TOKENIZER)}";\nself.liveTokenizer = Tokenizer;\n'
-    return f"{first}self.liveEngines = {{ {', '.join(engines)} }};\n{bundle.script('live/worker.js')}".encode()
+    given = f"{first}self.liveEngines = {{ {', '.join(engines)} }};\n"
+    return (given + bundle.script("mars_site/browser/live/worker.js")).encode()
 
 
 def _graph(sources: Sequence[str], found: dict[str, bytes]) -> list[dict[str, Any]]:
     """What the page knows of the checkpoints of a graph, whose files are added to those found."""
-    from mars import export  # late: the export of a page without models needs no onnx
+    from mars_site import onnx  # late: the export of a page without models needs no onnx
 
     with TemporaryDirectory() as place:
-        manifest = export.write(sources, Path(place))
+        manifest = onnx.write(sources, Path(place))
         checkpoints = manifest.pop("checkpoints")
         path = f"live/{checkpoints[-1]['name']}/"
         found |= {f"{path}{name}": (Path(place) / name).read_bytes() for name in manifest["files"]}

@@ -1,9 +1,9 @@
 // Run live: the controls of a run in this browser, and the source of its messages (shared/feed.js). Every failure ends in
 // one sentence, and the recorded run that was on the stage before plays again.
 
-import { announce, button, make, ours, put, status } from "../shared/dom.js";
-import { OVER } from "../shared/feed.js";
-import { keeper } from "../shared/keeper.js";
+import { announce, button, make, ours, put, status } from "../../../app/browser/shared/dom.js";
+import { OVER } from "../../../app/browser/shared/feed.js";
+import { keeper } from "../../../app/browser/shared/keeper.js";
 
 const LOCK = "mars-lens live";
 const ELSEWHERE = "Another tab of this page writes: stop it there, or wait for its end.";
@@ -15,7 +15,7 @@ const [TAU, STEPS, TOKENS] = [0.95, 100, 96];
 const size = (bytes) => `${(bytes / 1e6).toFixed(0)} MB`;
 
 export class LivePanel {
-  // `live` is what app/export/live.py says of models and engines; `stage` sets the value of the stage; `recorded` plays the
+  // `live` is what mars_site/live.py says of models and engines; `stage` sets the value of the stage; `recorded` plays the
   // recorded run that was chosen last.
   constructor(root, live, { stage, recorded, prompt }) {
     Object.assign(this, { live, stage, recorded, prompt, worker: null, heard: null, count: 0, ready: null, graphics: false });

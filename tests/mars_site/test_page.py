@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page
 
-from app.export import command, records
 from app.runs.run import to_json
 from app.tradeoffs import run_cache
+from mars_site import command, page, records
 from tests.app.page_process import ROOT, fork
 from tests.app.test_axe import MODES, change, complaints
 from tests.app.tradeoffs import fabricated
@@ -101,10 +101,10 @@ def look(new_tab: Callable[[str], Page], address: str) -> Iterator[Visit]:
 def test_the_folder_is_small_and_self_contained(folder: Path) -> None:
     sizes = {path: path.stat().st_size for path in folder.rglob("*") if path.is_file()}
     assert sum(sizes.values()) < 4_000_000
-    page = (folder / "index.html").read_text(encoding="utf-8")
-    assert "default-src 'none'; script-src 'self'; " in page
-    assert re.findall(r"""<script(?! type="application/json")[^>]*>""", page) == ['<script src="lens.js" defer>']
-    fetched = re.findall(r"<(?:link|img|iframe|source)[^>]+(?:src|href)=([^ >]+)", page)
+    text = (folder / "index.html").read_text(encoding="utf-8")
+    assert "default-src 'none'; script-src 'self'; " in text
+    assert re.findall(r"""<script(?! type="application/json")[^>]*>""", text) == ['<script src="lens.js" defer>']
+    fetched = re.findall(r"<(?:link|img|iframe|source)[^>]+(?:src|href)=([^ >]+)", text)
     assert fetched == ['"data:,"', '"lens.css"']
     assert "://" not in re.sub(r"https?://www\.w3\.org/", "", (folder / "lens.css").read_text(encoding="utf-8"))
 
@@ -131,6 +131,12 @@ def test_the_workflow_exports_what_it_uploads() -> None:
     steps = (command.DOCKER.parent / "pages.yml").read_text(encoding="utf-8")
     [output] = re.findall(r"python -m app export --output (\S+)", steps)
     assert f"path: {output}\n" in steps
+
+
+def test_a_run_too_long_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page, "LARGEST", 1_000)
+    with pytest.raises(ValueError, match=r"^This run is too long for one page: [\d,]+ of at most 1,000 bytes\.$"):
+        page.single(records.runs()[SHORT])
 
 
 def test_every_prompt_has_its_recorded_run() -> None:

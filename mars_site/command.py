@@ -46,10 +46,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     serving.prepare()
     try:
         if options.run:
-            from app.export import shell  # late, as below
             from app.runs.run import read
+            from mars_site import page  # late, as below
 
-            options.output.write_text(shell.single(read(options.run.read_bytes())), encoding="utf-8")
+            options.output.write_text(page.single(read(options.run.read_bytes())), encoding="utf-8")
             return 0
         if options.output.exists() and any(options.output.iterdir()):
             raise ValueError(f"{options.output} is not empty; name a new folder.")
@@ -70,15 +70,15 @@ def files(pairs: Sequence[str] | None = None) -> dict[str, bytes]:
     """Every file of the folder by its path. With `pairs`, their models too; none named are all that can be had here."""
     import gradio  # late: it reads the environment
 
-    from app.export import live, records, shell
+    from mars_site import live, page, records
 
     folder = Path(gradio.__file__).parent / "templates" / "frontend" / "static" / "fonts"
     fonts = [folder / f"{name}-{weight}.woff2" for name in FONTS for weight in WEIGHTS]
     models, about = ({}, None) if pairs is None else live.files(pairs or _all_pairs())
     found = {
-        "index.html": shell.page(about).encode(),
-        "lens.js": bundle.script("shell/shell.js").encode(),
-        "lens.css": bundle.styles("shell/site.css").encode(),
+        "index.html": page.page(about).encode(),
+        "lens.js": bundle.script("mars_site/browser/shell.js").encode(),
+        "lens.css": bundle.styles("mars_site/browser/site.css").encode(),
         "plotly.js": plotly_script.script().encode(),
         **{f"fonts/{path.name}": path.read_bytes() for path in fonts},
     }
@@ -102,17 +102,17 @@ def _worker(found: dict[str, bytes]) -> bytes:
     """The script that keeps these files in the browser, under a name of their content."""
     content = hashlib.sha256(b"".join(hashlib.sha256(found[name]).digest() for name in sorted(found))).hexdigest()
     kept = json.dumps({"version": content[:16], "files": ["./", *sorted(found)]})
-    return f"self.lensKept = {kept};\n{bundle.script('shell/worker.js')}".encode()
+    return f"self.lensKept = {kept};\n{bundle.script('mars_site/browser/worker.js')}".encode()
 
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 DOCKER = ROOT / "docs" / "spaces" / "README.md"
 STATIC = "sdk: static\napp_file: index.html\ncustom_headers:\n  cross-origin-opener-policy: same-origin\n"
 """What says that a Space is static, and the header of the app that a static Space may set."""
 _ZERO = 'sdk: gradio\nsdk_version: {gradio}\npython_version: "3.12"\napp_file: app.py\nsuggested_hardware: zero-a10g\n'
 _TORCH = "2.11.0"
 """The newest that ZeroGPU has; docs/gpu.md was measured with it."""
-_CODE = ("mars", "mars_tasks", "mars_kernels", "analysis", "app", "assets", "LICENSE")
+_CODE = ("mars", "mars_tasks", "mars_kernels", "analysis", "app", "mars_site", "assets", "LICENSE")
 _APP = '''"""The app on ZeroGPU, where this file is run; written by `python -m app export --space zerogpu`."""
 
 from app.server import serving
@@ -122,7 +122,7 @@ import spaces  # noqa: E402, F401 - before torch
 
 from app.__main__ import main  # noqa: E402
 
-main(["--host", "0.0.0.0", "--device", "cpu"])  # the GPU is another process's (app/compare/zerogpu.py)
+main(["--host", "0.0.0.0", "--device", "cpu"])  # the GPU is another process's (mars_site/zerogpu.py)
 '''
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page
 
-from app.export import command
+from mars_site import command
 
 HERE = Path(__file__).parent / "zerogpu"
 

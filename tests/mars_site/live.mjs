@@ -1,13 +1,13 @@
-// Runs the decoders of app/browser/live in Node, with the packages that the exported page has: reads {prompts, …} from the
+// Runs the decoders of mars_site/browser/live in Node, with the packages that the exported page has: reads {prompts, …} from the
 // standard input, and writes the records of each prompt as a line of JSON.
 
 import { readFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 import { inflateSync } from "node:zlib";
 
-import { decode } from "../../app/browser/live/decoding.js";
-import { Model, openSession } from "../../app/browser/live/model.js";
-import { Text } from "../../app/browser/live/text.js";
+import { decode } from "../../mars_site/browser/live/decoding.js";
+import { Model, openSession } from "../../mars_site/browser/live/model.js";
+import { Text } from "../../mars_site/browser/live/text.js";
 
 const { folder, scripts, asked } = JSON.parse(readFileSync(0, "utf8"));
 const load = (name) => import(pathToFileURL(scripts[name]).href);

@@ -18,7 +18,7 @@ from app.tradeoffs.run_cache import RunCache
 from app.tradeoffs.view import View
 from mars.garbage import gc_frozen
 
-EXAMPLES = Path(__file__).parents[2] / "assets" / "examples"
+EXAMPLES = Path(__file__).parents[1] / "assets" / "examples"
 BUDGETS = (View().points, 1.0, 5.0)
 """Of accuracy, in points; the first is shown first. A server answers any other one."""
 _LIVE = "Settings act in the app: see README.md."

@@ -4,7 +4,7 @@
 import { TextPieces } from "./text.js";
 
 export class Lane {
-  // `card` introduces it (app/export/live.py); `text` is the tokenizer of its checkpoint.
+  // `card` introduces it (mars_site/live.py); `text` is the tokenizer of its checkpoint.
   constructor(card, text, stops) {
     Object.assign(this, { card, text, stops, records: [], written: [], ids: [], reason: null });
     Object.assign(this, { tokens: 0, passes: 0, seconds: 0, first: null });

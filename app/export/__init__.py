@@ -1,1 +1,0 @@
-"""The page as a folder of static files, with recorded runs and measured figures in it; no server answers there."""
