@@ -6,7 +6,7 @@ from typing import Any
 import gradio as gr
 
 from app import site
-from app.models.sentences import UNKNOWN, answered
+from app.models.sentences import answered
 from app.runs.run import MAX_BYTES, Run, read, shipped, to_json
 from app.tabs.parts import QUIET, drawn
 from mars.schema import as_json
@@ -40,24 +40,20 @@ def answer(question: object) -> dict[str, Any]:
     `ask` is "read" (check this file), "shipped" (the run of this name), or "page" (write one of this file, which opens
     at the pass of a `number` of a `lane`).
     """
-
-    def text(asked: dict[str, Any]) -> str:
-        if isinstance(asked.get("text"), str):
-            return str(asked["text"])
-        raise ValueError(UNKNOWN)
-
+    given = question.get("text") if isinstance(question, dict) else None
+    text = given if isinstance(given, str) else ""
     asks: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
-        "read": lambda asked: _run(read(text(asked))),
-        "shipped": lambda asked: _run(shipped().get(text(asked))),
-        "page": lambda asked: {
-            "page": site.part("page").single(read(text(asked)), asked.get("lane"), asked.get("number"))
-        },
+        "read": lambda _: {"run": to_json(read(text))},
+        "shipped": lambda _: {"run": to_json(_shipped(text))},
+        "page": lambda asked: {"page": site.part("page").single(read(text), asked.get("lane"), asked.get("number"))},
     }
     return answered(question, asks)
 
 
-def _run(run: Run | None) -> dict[str, Any]:
-    return {"run": to_json(run)} if run else {"problem": "There is no such run; choose one from the list."}
+def _shipped(name: str) -> Run:
+    if name in (runs := shipped()):
+        return runs[name]
+    raise ValueError("There is no such run; choose one from the list.")
 
 
 def build_sharing() -> None:
