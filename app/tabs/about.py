@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import gradio as gr
 
 ROOT = Path(__file__).parents[2]
-LONGEST_CARD = 100_000
 _HEADER = re.compile(r"\A---\n.*?\n---\n+", re.DOTALL)
 _IMAGE = re.compile(r"!\[([^\]]*)\]\([^)]*\)")
 _RELATIVE = re.compile(r"\[([^\]]+)\]\((?!https?://)[^)]*\)")
@@ -60,13 +60,8 @@ def cards(sources: Mapping[str, str]) -> dict[str, str]:
     """The model card of every checkpoint that is a folder with a card, without the YAML header."""
     found = {}
     for name, source in sources.items():
-        path = Path(source) / "README.md"
-        try:
-            text = path.read_text(encoding="utf-8") if path.stat().st_size <= LONGEST_CARD else ""
-        except (OSError, ValueError):
-            continue
-        if text:
-            found[name] = readable(_HEADER.sub("", text))
+        with suppress(OSError, ValueError):
+            found[name] = readable(_HEADER.sub("", (Path(source) / "README.md").read_text(encoding="utf-8")))
     return found
 
 

@@ -9,7 +9,6 @@ from app.board.messages import ALL, FEWEST, MOST, USUAL, Plan
 from app.compare import problems
 from app.tabs import compare
 from app.tabs.parts import QUIET, begun, drawn, ended, refusal
-from mars.schema import checked
 
 _INTRO = """<header class="board-heading"><h2>Score board</h2>
 <p>The lanes above solve new problems whose answers are known. You can move τ while they write.</p>
@@ -37,30 +36,31 @@ class Board:
             self.view = drawn("board", '<div class="board"></div>', elem_id="board")
         shown = [self.view, self.score, self.stop]
         lanes = [self._comparing.threshold, self._comparing.limit, *self._comparing.row.inputs]
-        run: dict[str, Any] = {"queue": comparing.runner.elsewhere, **QUIET}
-        self.score.click(self._new, [self.family, self.count, *lanes], shown, **run)
-        self.view.submit(self._again, lanes, shown, **run)
+        given = [self.family, self.count, *lanes]
+        queue = comparing.runner.elsewhere
+        gr.on([self.score.click, self.view.submit], self._start, given, shown, queue=queue, **QUIET)
         self.view.select(ended, None, shown[1:], queue=False, **QUIET)
         self.stop.click(comparing.end_run, queue=False, **QUIET)
 
-    def _new(self, request: gr.Request, task: str, count: int, *lanes: Any) -> tuple[Any, ...]:
-        return self._start({"task": task, "count": count, "first": problems.new_seed()}, lanes, request)
-
-    def _again(self, event: gr.EventData, request: gr.Request, *lanes: Any) -> tuple[Any, ...]:
-        return self._start(event._data, lanes, request)
-
-    def _start(self, data: object, lanes: tuple[Any, ...], request: gr.Request) -> tuple[Any, ...]:
-        threshold, limit, *values = lanes
+    def _start(
+        self,
+        event: gr.EventData,
+        request: gr.Request,
+        task: str,
+        count: int,
+        threshold: float,
+        limit: int | None,
+        *lanes: Any,
+    ) -> tuple[Any, ...]:
+        """Score new problems, or those that the board's own event names."""
+        found: dict[str, Any] = {"task": task, "count": count, "first": problems.new_seed()}
+        if isinstance(event._data, dict):
+            found = {name: event._data.get(name) for name in found}
         try:
-            found: dict[str, Any] = checked(dict[str, Any], data, "The problems")
-            which = {key: value for key, value in found.items() if key in _FIELDS}
-            plan = Plan(**{"first": None, **which}, max_new_tokens=limit or 0, limits=self._comparing.runner.limits)
-            choices = self._comparing.row.read(*values)
+            plan = Plan(**found, max_new_tokens=limit or 0, limits=self._comparing.runner.limits)
+            choices = self._comparing.row.read(*lanes)
             tau = compare.threshold_of(threshold)
             identity = scoring.start(self._comparing.runner, str(request.session_hash), plan, choices, tau)
         except ValueError as error:
             return refusal(error), gr.skip(), gr.skip()
         return begun(identity)
-
-
-_FIELDS = ("task", "count", "first")

@@ -1,7 +1,7 @@
 """Compare: one prompt, two or three lanes, a threshold that acts while they write."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import gradio as gr
 from gradio.components import Component
@@ -110,11 +110,11 @@ class Tab:
         self.form.connect()
         about = [self.prompt, self.form.start, self.family, self.seed]
         inputs = [*about, self.threshold, self.pace, self.limit, *self.row.inputs]
-        buttons = ((self.run, self._run, self.stage), (self.follow, self._follow_up, self.stage))
-        for button, act, view in (*buttons, (self.sweep_run, self._sweep, self.sweep)):
-            button.click(act, inputs, [view, self.run, self.stop], queue=self.runner.elsewhere, **parts.QUIET)
-        branched = [self.stage, self.run, self.stop, self.form.start]
-        self.stage.select(self._branch, inputs, branched, queue=self.runner.elsewhere, **parts.QUIET)
+        start: dict[str, Any] = {"queue": self.runner.elsewhere, **parts.QUIET}
+        begun = [self.run, self.stop, self.form.start]
+        presses = [self.run.click, self.follow.click, self.stage.select]
+        gr.on(presses, self._start, inputs, [self.stage, *begun], **start)
+        self.sweep_run.click(self._start, inputs, [self.sweep, *begun], **start)
         self.stop.click(self.end_run, queue=False, **parts.QUIET)
         shown = [self.reading, self.lost]
         self.threshold.input(self.steer, [self.threshold, self.models.choice], shown, queue=False, **parts.LATEST)
@@ -144,26 +144,10 @@ class Tab:
         except ValueError as error:
             return parts.refusal(error)
 
-    def _run(self, request: gr.Request, *inputs: Any) -> tuple[Any, ...]:
-        return self._start(request, "run", *inputs)
-
-    def _follow_up(self, request: gr.Request, *inputs: Any) -> tuple[Any, ...]:
-        """Run the prompt as the next turn of the last run's conversation; each lane reads its own answers."""
-        return self._start(request, "follow", *inputs)
-
-    def _sweep(self, request: gr.Request, *inputs: Any) -> tuple[Any, ...]:
-        """Answer the prompt by AR and at five thresholds; the lane is the one that follows the slider."""
-        return self._start(request, "sweep", *inputs)
-
-    def _branch(self, event: gr.EventData, request: gr.Request, prompt: str, _: str, *others: Any) -> tuple[Any, ...]:
-        """Run the prompt again; the event has what its answer is to start with."""
-        start = event._data if isinstance(event._data, str) else ""
-        return *self._start(request, "run", prompt, start, *others), start
-
     def _start(
         self,
+        event: gr.EventData,
         request: gr.Request,
-        what: Literal["run", "follow", "sweep"],
         prompt: str,
         start: str,
         task: str,
@@ -173,31 +157,37 @@ class Tab:
         limit: int | None,
         *lanes: Any,
     ) -> tuple[Any, ...]:
-        """Start a run; returns the message with its identity and the buttons, or the reason why none starts."""
+        """Start what was pressed; the line with its identity, the buttons, and the start of the answer if it changes.
+
+        *Follow up* runs the prompt as the next turn of the last run's conversation: each lane reads its own answers.
+        The sweep answers it by AR and at five thresholds, in the lane that follows the slider. The stage runs it again
+        with the start that its event names.
+        """
+        branch = event._data if event.target is self.stage and isinstance(event._data, str) else None
         session = str(request.session_hash)
         try:
             pace = rate(checked(PACE, pace, "The pace"))
             choices = self.row.read(*lanes)
             fields: dict[str, Any] = {
                 "prompt": prompt,
-                "answer_prefix": start,
+                "answer_prefix": start if branch is None else branch,
                 "threshold": threshold_of(slider),
                 "max_new_tokens": limit or 0,
                 "limits": self.runner.limits,
             }
-            if what != "follow":
+            if event.target is not self.follow:
                 question = Question(**fields, problem=problems.asked(prompt, task, seed))
             elif history := self.runner.sessions.finished(session):
                 question = Question.following(history[-1], LANE_KEYS[: len(choices)], **fields)
             else:
                 raise ValueError("There is no conversation to go on with. Press Run first.")
-            if what == "sweep":
+            if event.target is self.sweep_run:
                 identity = sweep.start(self.runner, session, question, choices)
             else:
                 identity = self.runner.start(session, question, choices, pace)
         except ValueError as error:
-            return parts.refusal(error), gr.skip(), gr.skip()
-        return parts.begun(identity)
+            return parts.refusal(error), gr.skip(), gr.skip(), gr.skip()
+        return *parts.begun(identity), gr.skip() if branch is None else branch
 
     def _ended(self, event: gr.EventData, request: gr.Request) -> tuple[Any, ...]:
         """Handle the event that the page has read the end of a run: the buttons, and the run if it had a pass."""

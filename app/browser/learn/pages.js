@@ -160,6 +160,8 @@ const lowThresholdPage = {
   },
 };
 
+const BUSY = 1; // the mean number of processes that want to run, from which on other programs took part of the time
+
 const widthPage = {
   id: "width",
   title: "The cost of a wider pass",
@@ -173,11 +175,11 @@ const widthPage = {
   ],
   task: "Find the widest pass that takes less than twice as long as a pass of one column.",
   build(stage, { passTimes }, done) {
-    const { times, checkpoint, machine, context, date, busy } = passTimes;
-    const [[, one]] = times;
-    const most = Math.max(...times.map(([, seconds]) => seconds));
-    const widest = times.findLastIndex(([, seconds]) => seconds < 2 * one);
-    const bars = times.map(([columns, seconds]) => {
+    const { times, checkpoint, hardware, dtype, threads, context, date, load } = passTimes;
+    const one = times[0].seconds;
+    const most = Math.max(...times.map(({ seconds }) => seconds));
+    const widest = times.findLastIndex(({ seconds }) => seconds < 2 * one);
+    const bars = times.map(({ columns, seconds }) => {
       const bar = make("span", "lens-learn-column");
       bar.style.height = `${(100 * seconds) / most}%`;
       bar.dataset.columns = columns;
@@ -187,8 +189,8 @@ const widthPage = {
     const told = status("lens-learn-told");
     const seen = new Set();
     const range = [0, times.length - 1, 1];
-    const knob = slider("Columns of the pass", range, 0, (place) => String(times[place][0]), (place) => {
-      const [columns, seconds] = times[place];
+    const knob = slider("Columns of the pass", range, 0, (place) => String(times[place].columns), (place) => {
+      const { columns, seconds } = times[place];
       seen.add(place);
       bars.forEach((bar, each) => bar.classList.toggle("chosen", each === place));
       const apart = columns === 1 ? "" : ` ${columns} passes of one column take ${milliseconds(columns * one)}.`;
@@ -196,8 +198,8 @@ const widthPage = {
       if (place === widest && (widest === times.length - 1 || seen.has(widest + 1))) done();
     });
     const source =
-      `Measured: ${checkpoint} behind ${context} cached positions, ${machine}, ${date}.` +
-      (busy ? " Other programs ran meanwhile: look at the shape, not at the milliseconds." : "");
+      `Measured: ${checkpoint} behind ${context} cached positions, ${hardware}, ${dtype}, ${plural(threads, "thread")}, ${date.slice(0, 10)}.` +
+      (load >= BUSY ? " Other programs ran meanwhile: look at the shape, not at the milliseconds." : "");
     put(stage, knob, put(make("div", "lens-learn-bars named"), ...bars), told, make("p", "lens-note", source));
     knob.show();
     return knob;

@@ -62,8 +62,8 @@ def test_the_real_model_wrote_one_text_three_ways(
 
 def test_a_wide_pass_costs_less_than_several(material: dict[str, Any]) -> None:
     times = material["passTimes"]["times"]
-    columns, seconds = zip(*times, strict=True)
-    assert columns[0] == 1
-    assert list(columns) == sorted(columns)
-    assert dict(times)[8] < 8 * seconds[0] / 2
+    seconds = {each["columns"]: each["seconds"] for each in times}
+    assert next(iter(seconds)) == 1
+    assert list(seconds) == sorted(seconds)
+    assert seconds[8] < 8 * seconds[1] / 2
     assert material["passTimes"]["checkpoint"] == "smollm2-135m"
