@@ -31,7 +31,6 @@ class Options(argparse.Namespace):
     allow_other_base: bool
     device: str
     places: int
-    queue_size: int
     limits: Limits
     host: str
     port: int | None
@@ -84,14 +83,7 @@ def parser() -> argparse.ArgumentParser:
         "forwarded port shows it; may be given again",
     )
     add("--auth-file", type=Path, metavar="FILE", help="who may log in, one USER:PASSWORD a line (default: anybody)")
-    add("--places", type=whole(1, 64), default=4, metavar="N", help="runs at once; the others wait (default: 4)")
-    add(
-        "--queue-size",
-        type=whole(0, 1000),
-        default=LINE,
-        metavar="N",
-        help=f"most runs that wait; more are turned away (default: {LINE})",
-    )
+    add("--places", type=whole(1, 64), default=4, metavar="N", help=f"runs at once (default: 4); {LINE} more wait")
     add(
         "--max-new-tokens-limit",
         type=whole(16, 32768),

@@ -60,7 +60,7 @@ def host(chosen: Options) -> int:
         loader = Loader(chosen.device, base=chosen.base, allow_other_base=chosen.allow_other_base)
         models = Models(chosen.sources, loader, pinned=pinned, told=loader.told)
         made: type[Runner] = site.part("zerogpu").ZeroRunner if is_zero_gpu_space() else Runner
-        runner = made(models, AdmissionQueue(chosen.places, chosen.queue_size), Sessions(), chosen.limits)
+        runner = made(models, AdmissionQueue(chosen.places), Sessions(), chosen.limits)
         blocks = page.build(runner, chosen.pairs, chosen.note)
         try:
             url = launch(blocks, runner, chosen)

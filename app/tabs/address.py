@@ -141,10 +141,10 @@ class DeepLink:
         return [told, answer, *shown(pair), *(lanes.get(name, values[name]) for name in self.parts)]
 
     def _pair(self, found: Values) -> Pair:
-        models, tasks = self.tab.models, next((pair for pair in self.tab.pairs if pair.tasks), None)
+        tasks = next((pair for pair in self.tab.pairs if pair.tasks), None)
         if "models" not in found and tasks is not None and found.keys() & {"task", "seed"}:
             return tasks
-        return models.pair(found.get("models"))
+        return self.tab.pair(found.get("models"))
 
     def _usual(self, pair: Pair) -> Values:
         """The values that an address of this pair need not say."""

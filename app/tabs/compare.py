@@ -16,7 +16,7 @@ from app.runs.run import to_json
 from app.scheduling import FULL_SPEED, PACES, rate
 from app.tabs import parts
 from app.tabs.lanes import LaneRow, build_count
-from app.tabs.question import ModelsControl, QuestionForm
+from app.tabs.question import QuestionForm, build_models
 from mars.checkpoint.calibration import Start, scores_in
 from mars.schema import between, checked
 
@@ -66,9 +66,13 @@ class Tab:
             "limit": self.limit,
             "pace": self.pace,
             "lanes": self.count,
-            "models": self.models.choice,
+            "models": self.models,
         }
         return found | {f"{lane.key}.{name}": part for lane in self.row.lanes for name, part in lane.named.items()}
+
+    def pair(self, key: object) -> Pair:
+        """The pair of this key, or the first."""
+        return next((pair for pair in self.pairs if pair.key == key), self.pairs[0])
 
     def _bar(self) -> None:
         """The controls beside the prompt, always in view."""
@@ -93,7 +97,7 @@ class Tab:
 
     def _settings_panel(self, first: Pair, note: str) -> None:
         """The panel of settings, open or closed; the browser remembers which (browser/compare/controls.js)."""
-        self.models = ModelsControl(self.pairs, note)
+        self.models = build_models(self.pairs, note)
         gr.HTML(html_template=_NEXT_RUN, apply_default_css=False)
         with gr.Row(elem_classes="lens-knobs"):
             label = "Animation speed (measured times do not change)"
@@ -117,19 +121,19 @@ class Tab:
         self.sweep_run.click(self._start, inputs, [self.sweep, *begun], **start)
         self.stop.click(self.end_run, queue=False, **parts.QUIET)
         shown = [self.reading, self.lost]
-        self.threshold.input(self.steer, [self.threshold, self.models.choice], shown, queue=False, **parts.LATEST)
+        self.threshold.input(self.steer, [self.threshold, self.models], shown, queue=False, **parts.LATEST)
         self.pace.input(self._set_pace, self.pace, queue=False, **parts.LATEST)
-        for changed in self.row.connect(self.models):
+        for changed in self.row.connect(self.models, self.pair):
             self._introduce_after(changed.then)
         self._introduce_after(self.count.input)
-        self.models.choice.input(None, self.models.choice, None, js=_CHOSEN, **parts.QUIET)
+        self.models.input(None, self.models, None, js=_CHOSEN, **parts.QUIET)
         for view in (self.stage, self.sweep):
             view.submit(self._ended, None, [self.run, self.stop, kept], queue=False, **parts.QUIET)
 
     def settle(self, event: Any) -> None:
         """After `event`, which sets the controls, steer and show the lanes."""
         shown = [self.reading, self.lost]
-        steered = event.then(self.steer, [self.threshold, self.models.choice], shown, **parts.QUIET)
+        steered = event.then(self.steer, [self.threshold, self.models], shown, **parts.QUIET)
         self._introduce_after(steered.then)
 
     def _introduce_after(self, listen: Callable[..., Any]) -> None:
@@ -208,7 +212,7 @@ class Tab:
         with parts.refusing():
             if live := self.runner.sessions.live(str(request.session_hash)):
                 live.slider.threshold = threshold_of(value)
-            return threshold_words(value), stop_words(value, self.starts[self.models.pair(key).key])
+            return threshold_words(value), stop_words(value, self.starts[self.pair(key).key])
 
     def _set_pace(self, value: float, request: gr.Request) -> None:
         with parts.refusing():

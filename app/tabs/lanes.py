@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from functools import partial
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import gradio as gr
 from gradio.components import Component
@@ -11,7 +11,6 @@ from gradio.components import Component
 from app.compare.lane_choice import LANE_KEYS, OWN, PRESETS, SLIDING, LaneChoice, acting, preset_of
 from app.models.pairs import Pair
 from app.tabs.parts import HIDDEN, LATEST
-from app.tabs.question import ModelsControl
 from mars import decoders
 from mars.config import DEFAULT_THRESHOLD, DEFAULTS, SCORES, SETTINGS, ScoreName
 from mars.options import DEFAULT_ENTROPY
@@ -69,8 +68,6 @@ class LaneControls:
         """The choice that these values of the components make; ValueError names the control and what is allowed."""
         given = dict(zip(self.named, values, strict=True))
         mode = given.pop("mode")
-        if mode not in get_args(Mode):
-            raise ValueError(f"{self.name}: the threshold must be slider, own or one, got {shown(mode)}")
         given["draft"] = given["draft"] or None
         acts = acting(str(given["decoder"]), 1.0 if given["temperature"] else 0.0)
         wanted = {name: given[name] for name in ("checkpoint", "decoder", *(acts & given.keys()))}
@@ -183,13 +180,13 @@ class LaneRow:
         parts = [rest[start : start + each] for start in range(0, len(rest), each)]
         return [lane.read(*part) for lane, part in zip(self.lanes[: int(count)], parts, strict=False)]
 
-    def connect(self, models: ModelsControl) -> list[Any]:
+    def connect(self, models: Component, pair_of: Callable[[object], Pair]) -> list[Any]:
         """Connect the controls with each other and `models`; returns the events after which lanes have changed."""
         changed = list[Any]()
         for lane in self.lanes:
             preset = lane.named["preset"]
-            to_preset = partial(lambda lane, name, key: lane.preset_updates(name, models.pair(key)), lane)
-            inputs = [preset, models.choice]
+            to_preset = partial(lambda lane, name, key: lane.preset_updates(name, pair_of(key)), lane)
+            inputs = [preset, models]
             chosen = preset.input(to_preset, inputs, lane.components, show_progress_on=preset, **LATEST)
             others = [component.input for component in lane.components if component is not preset]
             by_hand = gr.on(others, lane.changed, lane.components, lane.components, show_progress_on=preset, **LATEST)

@@ -101,26 +101,16 @@ def _answer(prompt: str, task: str, seed: float) -> str:
     return problems.known_answer(problem) if problem else ""
 
 
-class ModelsControl:
-    """The choice of a pair, shown where there is one; `pairs[0]` is chosen at first, `note` is a sentence about it."""
-
-    def __init__(self, pairs: Sequence[Pair], note: str = "") -> None:
-        self.pairs = tuple(pairs)
-        with gr.Row(elem_classes="lens-models", visible=len(pairs) > 1 or bool(note) or HIDDEN):
-            self.choice = gr.Radio(
-                [(pair.title, pair.key) for pair in pairs],
-                value=pairs[0].key,
-                label="Models",
-                elem_id="models",
-                min_width=10,
-                visible=len(pairs) > 1 or HIDDEN,
-            )
-            if note:
-                plain("models-note", note)
-
-    def pair(self, key: object) -> Pair:
-        """The pair of this key, or the first."""
-        return next((pair for pair in self.pairs if pair.key == key), self.pairs[0])
+def build_models(pairs: Sequence[Pair], note: str = "") -> gr.Radio:
+    """The choice of a pair, shown where there is one; the first is chosen at first, `note` is a sentence about it."""
+    several = len(pairs) > 1
+    with gr.Row(elem_classes="lens-models", visible=several or bool(note) or HIDDEN):
+        choices = [(pair.title, pair.key) for pair in pairs]
+        visible = several or HIDDEN
+        models = gr.Radio(choices, value=pairs[0].key, label="Models", elem_id="models", min_width=10, visible=visible)
+        if note:
+            plain("models-note", note)
+    return models
 
 
 def shown(pair: Pair) -> list[dict[str, Any]]:

@@ -22,15 +22,9 @@ MOST_DRAWN = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRequest(Strict):
-    """A question about one run."""
+    """A question about one run; of its texts, those from number `first` on, optionally only right or wrong ones."""
 
     id: Text
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SamplesRequest(RunRequest):
-    """A question about its texts from number `first` on, optionally only right or wrong ones."""
-
     right: bool | None = None
     first: Place = 0
 
@@ -58,10 +52,13 @@ class RequestHandler:
         self._drawn(View())
 
     def _card(self, asked: dict[str, Any]) -> dict[str, Any]:
-        run = checked(RunRequest, asked.get("about"), "the card").id
-        return card(self._run_cache, run, self._runner.models.sources)
+        return card(self._run_cache, _run(asked).id, self._runner.models.sources)
 
     def _samples(self, asked: dict[str, Any]) -> dict[str, Any]:
-        question: SamplesRequest = checked(SamplesRequest, asked.get("about"), "the samples")
-        runs = self._run_cache.runs
-        return samples(runs, entry_of(runs, question.id), right=question.right, first=question.first)
+        wanted, runs = _run(asked), self._run_cache.runs
+        return samples(runs, entry_of(runs, wanted.id), right=wanted.right, first=wanted.first)
+
+
+def _run(asked: dict[str, Any]) -> RunRequest:
+    request: RunRequest = checked(RunRequest, asked.get("about"), "the run")
+    return request

@@ -121,7 +121,7 @@ def _serve(results: Path, arguments: Sequence[str]) -> None:
     serving.prepare()
     from app import page
 
-    runner = Scriptorium.open().runner(chosen.places, chosen.queue_size, chosen.limits)
+    runner = Scriptorium.open().runner(chosen.places, 2 if chosen.places == 1 else LINE, chosen.limits)
     running.finished = _keep(running.finished, results)
     blocks = page.build(runner, [given(ar="ar", mars="mars")])
     url = serving.launch(blocks, runner, chosen)

@@ -22,8 +22,8 @@ PATIENCE_SECONDS = 30  # the app needs two at most; a busy machine more
 
 @pytest.fixture(scope="module")
 def narrow(serve: Callable[..., Any]) -> Any:
-    """The page with one place and a line of two."""
-    return serve("--places", "1", "--queue-size", "2")
+    """The page with one place, and so a line of two (tests/app/scripted_pair.py)."""
+    return serve("--places", "1")
 
 
 @pytest.fixture(autouse=True)

@@ -131,8 +131,8 @@ def test_without_the_package_the_shipped_pair_starts(
 
 
 def test_other_options_are_taken_over() -> None:
-    chosen = read("--places", "2", "--queue-size", "0", "--max-new-tokens-limit", "64", "--base", "org/m")
-    assert (chosen.places, chosen.queue_size, chosen.limits.new_tokens) == (2, 0, 64)
+    chosen = read("--places", "2", "--max-new-tokens-limit", "64", "--base", "org/m")
+    assert (chosen.places, chosen.limits.new_tokens) == (2, 64)
     assert (chosen.base, chosen.allow_other_base) == ("org/m", False)
 
 

@@ -35,7 +35,7 @@ def test_no_change_is_dropped_during_another(make_runner: Callable[..., Any]) ->
         if event["backend_fn"] and any(on in changed and kind != "submit" for on, kind in event["targets"])
     }
     assert modes == {"always_last"}
-    assert {tab.models.pair(wrong).key for wrong in (None, "<b>", 3, ["tiny"])} == {"given"}, "the first"
+    assert {tab.pair(wrong).key for wrong in (None, "<b>", 3, ["tiny"])} == {"given"}, "the first"
 
 
 MEASURED = {"n": 1200, "tokens_per_forward": 2.8}

@@ -94,7 +94,6 @@ def test_choosing_a_preset_sets_every_control(lane: LaneControls) -> None:
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"mode": "luck"}, "lane B: the threshold must be slider, own or one, got 'luck'"),
         ({"mode": "own", "threshold": None}, "lane B: give its own τ a value"),
         ({"mode": "own", "threshold": 7}, "lane B: threshold must be between 0 and 1"),
         ({"block_size": 0}, "lane B: block_size must be between 1 and 64, got 0"),

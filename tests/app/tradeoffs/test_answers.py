@@ -43,12 +43,12 @@ def test_a_view_is_json_without_own_template(handler: RequestHandler) -> None:
             "the view: points must be a number from 0.1 to 50, got 1000000000.0.",
         ),
         ("card", {"id": "gone"}, "There is no such run any more: choose one from the figure."),
-        ("card", {"id": 5}, "the card: id must be text, got 5."),
+        ("card", {"id": 5}, "the run: id must be text, got 5."),
         ("samples", {"id": "gone"}, "There is no such run any more: choose one from the figure."),
         (
             "samples",
             {"id": "x", "first": -1},
-            "the samples: first must be a whole number from 0 to 1000000, got -1.",
+            "the run: first must be a whole number from 0 to 1000000, got -1.",
         ),
     ],
 )
