@@ -13,7 +13,7 @@ from app.models.manager import Models
 from app.runs.run import Run, read, shipped, to_json
 from app.scheduling import AdmissionQueue, Sessions
 from app.tabs import learn
-from app.tradeoffs.answers import RequestHandler
+from app.tabs.tradeoffs import RequestHandler
 from app.tradeoffs.run_cache import RunCache
 from app.tradeoffs.view import View
 from mars.garbage import gc_frozen

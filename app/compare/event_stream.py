@@ -142,6 +142,10 @@ class EventStream:
             self._changed.wait_for(lambda: self.closed, timeout_seconds)
             return self._result
 
+    def is_over(self, after: int) -> bool:
+        """Whether no line comes after the first `after` ones."""
+        return self.closed and len(self._lines) <= after
+
     def behind(self, after: int) -> str:
         """All lines after the first `after` ones."""
         with self._changed:

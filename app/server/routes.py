@@ -40,7 +40,7 @@ def routes(runner: Runner) -> list[Route]:
         event_stream = runner.event_streams.find(request.path_params["identity"])
         if not (after.isascii() and after.isdecimal() and len(after) <= _LONGEST_NUMBER):
             return Response(status_code=422)
-        if event_stream is None or (event_stream.closed and not event_stream.behind(int(after))):
+        if event_stream is None or event_stream.is_over(int(after)):
             return Response(status_code=204)  # over: a browser does not connect again
         return StreamingResponse(_events(event_stream, int(after)), media_type="text/event-stream", headers=_HEADERS)
 

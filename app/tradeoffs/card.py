@@ -17,8 +17,6 @@ from mars_tasks import TASKS, numbered
 
 PAGE = 6
 Entry = Mapping[str, Any]
-MOST_BYTES = 4 * 2**30
-"""Weights beyond this size are not read to compare them; their name has to do."""
 _PROVENANCE = (
     ("hardware", "Hardware"),
     ("device", "Device"),
@@ -158,7 +156,7 @@ def _sample(entry: Entry, row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def named(model: Mapping[str, Any] | None, sources: Mapping[str, str]) -> str | None:
-    """The checkpoint with the weights of `model`, by fingerprint; by name if they are on the Hub or very large."""
+    """The checkpoint with the weights of `model`, by fingerprint; by name if they are on the Hub."""
     if model is None:
         return None
     known = {name: fingerprint(source) for name, source in sources.items()}
@@ -168,12 +166,9 @@ def named(model: Mapping[str, Any] | None, sources: Mapping[str, str]) -> str | 
 
 
 def fingerprint(source: str) -> str | None:
-    """The `fingerprint` of a model, as in the run store; None if its weights are not read."""
+    """The `fingerprint` of a model, as in the run store; None if its weights are not in a folder."""
     files = sorted(Path(source).expanduser().glob("*.safetensors"))
-    stats = [file.stat() for file in files]
-    if not files or sum(stat.st_size for stat in stats) > MOST_BYTES:
-        return None
-    return _digest(tuple((file, stat.st_mtime_ns) for file, stat in zip(files, stats, strict=True)))
+    return _digest(tuple((file, file.stat().st_mtime_ns) for file in files)) if files else None
 
 
 @lru_cache(maxsize=64)

@@ -87,7 +87,7 @@ def _name_thresholds(figure: go.Figure, points: pd.DataFrame) -> None:
     """Write its threshold beside the first and the last mark of each of our lines: more names would overlap."""
     names = {row["id"]: threshold_words(row).removesuffix(" mode") for row in points.to_dict("records")}
     for trace in figure.data:
-        ids = list(trace.customdata) if isinstance(trace, go.Scatter) and trace.customdata is not None else []
+        ids = _runs(trace)
         ends = {0, len(ids) - 1}
         text = [names.get(each, "") if place in ends else "" for place, each in enumerate(ids)]
         if any(text):
@@ -95,10 +95,15 @@ def _name_thresholds(figure: go.Figure, points: pd.DataFrame) -> None:
             trace.update(mode=f"{trace.mode}+text", text=text, textposition=sides)
 
 
+def _runs(trace: Any) -> list[str]:
+    """The runs of the marks of a trace."""
+    return list(trace.customdata) if isinstance(trace, go.Scatter) and trace.customdata is not None else []
+
+
 def _mark(figure: go.Figure, chosen: str, points: float) -> None:
     """Add a star at the chosen run, in the first panel that draws it."""
     for trace in list(figure.data):
-        ids = list(trace.customdata) if isinstance(trace, go.Scatter) and trace.customdata is not None else []
+        ids = _runs(trace)
         if chosen in ids:
             place = ids.index(chosen)
             figure.add_scatter(

@@ -1,12 +1,11 @@
 """The answer to an accuracy budget, in a sentence: the fastest setting whose loss is surely within it."""
 
 from dataclasses import dataclass
-from math import floor, log10
 
 import pandas as pd
 
 from analysis.figures.operating_points import judged
-from analysis.figures.words import Row, missing
+from analysis.figures.words import Row
 from analysis.stats.intervals import CONFIDENCE
 from analysis.stats.pairs import PairedDifference
 from app.tradeoffs.card import called, setting_words
@@ -129,7 +128,4 @@ def _times(ratio: float) -> str:
 
 def _rounded(value: float) -> str:
     """Two significant digits: 1,638 is about 1,600."""
-    if missing(value) or value <= 0:
-        return "0"
-    digits = 1 - floor(log10(value))
-    return f"{round(value, digits):,.{max(0, digits)}f}"
+    return f"{float(f'{value:.2g}'):,g}"

@@ -6,7 +6,7 @@ import pytest
 
 from app.compare.runner import Runner
 from app.models.sentences import UNKNOWN
-from app.tradeoffs.answers import RequestHandler
+from app.tabs.tradeoffs import RequestHandler
 from app.tradeoffs.run_cache import RunCache
 
 VIEW: dict[str, Any] = {"figure": "frontier", "against": "tokens_per_forward"}
