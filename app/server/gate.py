@@ -90,7 +90,6 @@ class Rules:
     shown_at: Collection[str] = ()
     root_path: str = ""
     events: Collection[int] | None = None
-    largest_body: int = LARGEST_BODY
 
     def inner_path(self, path: str) -> str:
         """The path without the prefix at which a proxy shows the page."""
@@ -134,7 +133,7 @@ class Gate:
         self._app = app
         self._rules = rules
         self._headers = common_headers(rules.framed_by)
-        self._bodies = Bodies(Limits(body_bytes=rules.largest_body, body_seconds=BODY_SECONDS))
+        self._bodies = Bodies(Limits(body_bytes=LARGEST_BODY, body_seconds=BODY_SECONDS))
         self._unread = Unread()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

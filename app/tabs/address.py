@@ -21,7 +21,7 @@ from app.scheduling import Limits
 from app.tabs.compare import Tab, threshold_of
 from app.tabs.lanes import LaneControls, held, preset_values
 from app.tabs.parts import QUIET, slider_value
-from app.tabs.question import prompts, shown
+from app.tabs.question import shown
 from mars.config import DEFAULT_THRESHOLD
 from mars.schema import page_json, parse
 
@@ -135,7 +135,7 @@ class DeepLink:
         values = usual | found | {"models": pair.key}
         problem = problems.find(values["task"], values["seed"]) if pair.tasks else None
         answer = "" if "prompt" in found or problem is None else problems.known_answer(problem)
-        values["prompt"] = found.get("prompt", problem.prompt if problem else prompts(pair)[0])
+        values["prompt"] = found.get("prompt", problem.prompt if problem else problems.QUESTIONS[0][1])
         refused = [item for item in said.items() if item[0] not in found]
         told = page_json({"refused": refused, "usual": usual, "time": time.monotonic()})
         return [told, answer, *shown(pair), *(lanes.get(name, values[name]) for name in self.parts)]

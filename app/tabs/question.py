@@ -116,10 +116,3 @@ def build_models(pairs: Sequence[Pair], note: str = "") -> gr.Radio:
 def shown(pair: Pair) -> list[dict[str, Any]]:
     """Updates that show or hide the questions, the problems and their chooser, as fits this pair."""
     return [gr.update(visible=HIDDEN if pair.tasks else True), *[gr.update(visible=pair.tasks or HIDDEN)] * 2]
-
-
-def prompts(pair: Pair) -> list[str]:
-    """The prompts of the buttons for a pair; the page starts with the first."""
-    if pair.tasks:
-        return [problems.find(task, seed).prompt for _, task, seed in problems.EXAMPLES]
-    return [prompt for _, prompt in problems.QUESTIONS]

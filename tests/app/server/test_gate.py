@@ -140,12 +140,14 @@ async def _pieces() -> AsyncIterator[bytes]:
 
 
 @pytest.mark.parametrize("content", [b'{"a": "' + b"x" * 100 + b'"}', "pieces"])
-def test_a_body_that_is_too_large_is_refused(ask: Ask, content: Any) -> None:
+def test_a_body_that_is_too_large_is_refused(ask: Ask, content: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.server.gate.LARGEST_BODY", 100)
     body = _pieces() if content == "pieces" else content
-    answer = ask("POST", JOIN, Rules(largest_body=100), content=body)
+    answer = ask("POST", JOIN, content=body)
     assert answer.status_code == 413
     assert answer.headers["connection"] == "close"
-    assert ask("POST", JOIN, Rules(largest_body=130), content=_pieces()).json() == {"a": "x" * 120}
+    monkeypatch.setattr("app.server.gate.LARGEST_BODY", 130)
+    assert ask("POST", JOIN, content=_pieces()).json() == {"a": "x" * 120}
 
 
 @pytest.mark.parametrize("sent", [{"Content-Length": "-1"}, {"Content-Length": "2", "Transfer-Encoding": "chunked"}])
