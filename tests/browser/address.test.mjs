@@ -4,8 +4,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import { addressOf, csvOf, viewOf } from "../../app/browser/tradeoffs/view.js";
 
-const listeners = {};
-globalThis.window = { addEventListener: (name, act) => (listeners[name] = act) };
+globalThis.window = { addEventListener: () => {} };
 const asks = {};
 globalThis.document = { getElementById: () => null, dispatchEvent() {}, addEventListener: (name, act) => (asks[name] = act) };
 globalThis.location = { search: "", pathname: "/", hash: "", get href() { return `http://lens.test/${this.search}`; } };
@@ -46,12 +45,6 @@ test("an address names its tab and what there is to restore", async () => {
   assert.equal(address.link, "http://lens.test/?__theme=dark&tab=learn&lesson=exact");
 });
 
-test("an unknown tab is refused, and the first one opened", () => {
-  const { address, refused } = open("?tab=nowhere");
-  assert.deepEqual(refused, [["tab", "nowhere"]]);
-  assert.equal(address.tab, "compare");
-});
-
 test("what the browser kept counts only for the address that it was kept with", () => {
   const views = { compare: { seed: "7" } };
   open("?seed=3", { lens: { search: "?seed=3", views } });
@@ -73,25 +66,6 @@ test("the address says only what differs, and a preset stands for the settings o
   assert.deepEqual(said(0, "2 + 2", "Own", "jacobi", 0), { "b.decoder": "jacobi" });
   address.settings.give("prompt", "mine");
   assert.deepEqual(said(0, "mine", "MARS", "sliding_window", 0), { prompt: "mine" });
-});
-
-test("a value too long for an address is left out of it and kept beside it", () => {
-  const { address } = open("");
-  const place = address.join("compare", null, () => [], { now: false });
-  place.say({ prompt: "x".repeat(5000), seed: 1 });
-  assert.deepEqual(address.left, ["prompt"]);
-  assert.equal(address.link, "http://lens.test/?seed=1");
-  assert.equal(compareParameters().prompt.length, 5000);
-});
-
-test("back and forward restore a tab whose values have changed", async () => {
-  const { address } = open("?seed=1");
-  const given = [];
-  address.join("compare", null, (values) => void given.push(values.seed), { now: false });
-  Object.assign(location, { search: "?seed=2" });
-  listeners.popstate();
-  await new Promise(setImmediate);
-  assert.deepEqual(given, ["2"]);
 });
 
 test("a view of Trade-offs and its address say the same", () => {

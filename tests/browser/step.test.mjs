@@ -45,12 +45,6 @@ test("where no threshold decides, or none can be tried, a lane says why", () => 
   assert.match(why(ruled), /a rule beside the threshold/);
 });
 
-test("a pass is found by its number", () => {
-  const stepped = new SteppedLane(STEPS.found);
-  assert.equal(stepped.find(2), 2);
-  assert.equal(stepped.find(9), 0);
-});
-
 test("a run of an earlier version shows its proposals, and says that it does not know more", () => {
   const { trace, ...row } = STEPS.refused.records[0].rows[0];
   assert.ok(trace);
