@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from mars.control import Control
 from mars.engine.engine import Clock
 from mars.engine.window import Window
 from mars.metrics import COUNTED
@@ -127,6 +128,19 @@ class ScriptedModel:
             return reply[position] if position < len(reply) else min(self.stop_token_ids), 1.0
 
         return recite
+
+
+class StoppingModel(ScriptedModel):
+    """A scripted model during whose call of this number, from 1, a run is stopped."""
+
+    def __init__(self, script: Script | Sequence[Sequence[int]], control: Control, call: int = 1):
+        super().__init__(script)
+        self._control, self._last = control, call
+
+    def record(self, call: Call) -> None:
+        super().record(call)
+        if len(self.calls) == self._last:
+            self._control.stop()
 
 
 def parts(records: Sequence[ForwardPass], row: int = 0) -> list[RowPass]:

@@ -5,17 +5,9 @@ import math
 import pytest
 import torch
 
-from mars.acceptance import (
-    SCORES,
-    HostAcceptResult,
-    Read,
-    passes,
-    read,
-    thresholds,
-    to_host,
-)
+from mars.acceptance import SCORES, Read, passes, read, thresholds, to_host
 from mars.config import DecodingSettings, ScoreName
-from mars.sampling import Sampling, pick
+from mars.sampling import Sampling
 
 PROBABILITIES = torch.tensor([[[0.5, 0.3, 0.2, 0.0], [0.1, 0.8, 0.05, 0.05]]])
 
@@ -25,10 +17,6 @@ def read_of(logits: torch.Tensor, score: ScoreName = "probability", alternatives
     sampling = Sampling.of([DecodingSettings(**options)] * rows, "cpu")
     positions = torch.arange(columns).expand(rows, columns)
     return read(logits, positions, score=score, sampling=sampling, alternatives=alternatives)
-
-
-def judged(made: Read) -> HostAcceptResult:
-    return to_host(torch.ones(len(made.ids_RW), dtype=torch.int64), made)
 
 
 def scores_of(name: ScoreName, **options: float) -> list[float]:
@@ -49,11 +37,6 @@ def test_a_draws_probability_is_the_models_own() -> None:
     assert made.ids_RW.unique().tolist() == [0, 1, 2, 3]
     expected = PROBABILITIES.repeat(1, 50, 1).gather(-1, made.ids_RW[..., None])[..., 0]
     torch.testing.assert_close(made.scores_RW, expected.double())
-    assert torch.equal(made.ids_RW, pick_of(logits, temperature=3.0, top_p=0.9, seed=1))
-
-
-def pick_of(logits: torch.Tensor, **options: float) -> torch.Tensor:
-    return pick(logits, torch.arange(logits.shape[1])[None], Sampling.of([DecodingSettings(**options)], "cpu"))
 
 
 @pytest.mark.parametrize("name", ["margin", "entropy"])
@@ -82,6 +65,6 @@ def test_a_score_equal_to_the_threshold_passes(name: ScoreName, expected: list[b
 def test_large_token_ids_stay_exact() -> None:
     logits = torch.zeros(1, 1, 200_000)
     logits[0, 0, 151_643] = 9.0
-    result = judged(read_of(logits, "margin", alternatives=2))
+    result = to_host(torch.ones(1, dtype=torch.int64), read_of(logits, "margin", alternatives=2))
     assert result.ids == [[151_643]]
     assert result.alternatives[0][0][0][0] == 151_643

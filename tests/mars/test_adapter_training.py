@@ -231,14 +231,9 @@ def base_folder(tmp_path: Path, tiny_tokenizer: PreTrainedTokenizerFast) -> Path
 @pytest.fixture
 def chats(tmp_path: Path) -> Path:
     file = tmp_path / "chats.jsonl"
-    lines = [
-        {
-            "name": f"x:{n}",
-            "messages": [{"role": "user", "content": f"Add {n}."}, {"role": "assistant", "content": "one " * 9}],
-        }
-        for n in range(6)
-    ]
-    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    answer = {"role": "assistant", "content": "one " * 9}
+    turns = [[{"role": "user", "content": f"Add {n}."}, answer] for n in range(6)]
+    file.write_text("".join(json.dumps({"name": f"x:{n}", "messages": each}) + "\n" for n, each in enumerate(turns)))
     return file
 
 

@@ -20,6 +20,7 @@ from mars.training.settings import TrainingSettings
 from mars.training.start import add_mask_token, train_tokenizer
 from mars.training.trainer import last_saved_step
 from tests.forked import LIMIT, forked
+from tests.mars.tiny import edit
 
 SMALL = ["--precision", "fp32", "--batch-size", "2", "--learning-rate", "1e-3", "--max-length", "48"]
 
@@ -194,8 +195,7 @@ def test_training_is_as_strict_as_loading(
 def test_a_head_of_its_own_goes_out(base: Path, chats: Path, tmp_path: Path, stage: str) -> None:
     """The configuration says that it is tied, the files hold another one; the vocabulary has no spare row."""
     copytree(base, tmp_path / "base")
-    config = json.loads((tmp_path / "base" / "config.json").read_text())
-    (tmp_path / "base" / "config.json").write_text(json.dumps({**config, "tie_word_embeddings": True}))
+    edit(tmp_path / "base" / "config.json", tie_word_embeddings=True)
     words = [stage, "--checkpoint", str(tmp_path / "base"), "--data", str(chats), "--output", str(tmp_path / "out")]
     assert main([*words, *SMALL, "--learning-rate", "1e-9"]) == 0
     before, after = (load_file(folder / "model.safetensors") for folder in (base, tmp_path / "out"))

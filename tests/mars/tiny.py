@@ -1,5 +1,7 @@
-"""Models with random weights, as small as tests want them."""
+"""Models with random weights, as small as tests want them, and folders of such models, changed."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -19,6 +21,11 @@ def sizes(**changes: Any) -> dict[str, Any]:
         "initializer_range": 0.15,
         **changes,
     }
+
+
+def edit(path: Path, **changes: Any) -> None:
+    """Other values in the object of a JSON file."""
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
 
 
 def build(kind: type[PreTrainedModel], config: Any) -> PreTrainedModel:

@@ -112,23 +112,13 @@ def test_identical_counts_whole_texts_of_the_first_round() -> None:
     assert lossless_sentence([results["exact"]]).startswith("Every lossless decoder")
 
 
-def measured() -> list[Result]:
-    prompts = [[number, 5, 2] for number in range(6)]
-    labels = ("generate", "autoregressive", "exact")
-    cases = [
-        BenchCase(
-            label=label,
-            decode=lambda batch, places: timed(1.0, *batch),
-            prompts=prompts,
-            lossless=label == "exact",
-        )
-        for label in labels
-    ]
-    return bench(cases, (1, 4), 5)
-
-
 def test_markdown_has_the_same_cells() -> None:
-    text, markdown = to_text(measured()), to_text(measured(), as_markdown=True)
+    cases = [
+        BenchCase(label=label, decode=lambda batch, places: timed(1.0, *batch), prompts=[[5, 2]] * 6)
+        for label in ("generate", "autoregressive", "exact")
+    ]
+    results = bench(cases, (1, 4), 5)
+    text, markdown = to_text(results), to_text(results, as_markdown=True)
     rows = [line for line in markdown.splitlines() if line.startswith("| ")]
     assert len(rows) == 2 * 5
     assert len({line.count("|") for line in rows}) == 1

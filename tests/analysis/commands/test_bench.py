@@ -35,13 +35,7 @@ def test_questions_of_a_file_are_asked(tiny_folder: Path, tmp_path: Path, capsys
 
 
 def test_json_is_the_last_line(tiny_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    chosen = [
-        "--decoders",
-        "sliding_window@none",
-        "--decoders",
-        "sliding_window@0.3/b2",
-        "--json",
-    ]
+    chosen = "--decoders sliding_window@none --decoders sliding_window@0.3/b2 --json".split()
     assert main(words(tiny_folder, *chosen)) == 0
     output = capsys.readouterr()
     *table, last = output.out.splitlines()

@@ -8,7 +8,7 @@ import pytest
 import torch
 from transformers import PreTrainedModel
 
-from analysis.decoding.timed import Generate, Stopwatch, Timed, decode_timed
+from analysis.decoding.timed import Generate, Stopwatch, decode_timed
 from mars.records import ForwardPass, Phase, Proposal, RowPass
 
 
@@ -40,7 +40,7 @@ PASSES: list[tuple[Phase, float, int, tuple[RowPass, ...]]] = [
 ]
 
 
-def decoded() -> tuple[Timed, FakeTime]:
+def test_a_decoder_on_a_fake_clock() -> None:
     """Each pass takes its seconds, and one more outside of the model."""
     time = FakeTime()
 
@@ -49,13 +49,7 @@ def decoded() -> tuple[Timed, FakeTime]:
             time.seconds += seconds + 1
             yield ForwardPass(index, phase, seconds, queries, rows)
 
-    watch = Stopwatch(time.synchronize, time.now)
-    prompts = [[3] * 4, [3] * 5]
-    return decode_timed(decode, prompts, watch), time
-
-
-def test_a_decoder_on_a_fake_clock() -> None:
-    timed, time = decoded()
+    timed = decode_timed(decode, [[3] * 4, [3] * 5], Stopwatch(time.synchronize, time.now))
     assert timed.outputs == ((5, 6, 9, 9, 2), (8,))
     assert timed.tokens == 6
     assert timed.seconds == 7.5 + 4 + 0.25  # the wait at the start is not part of it
@@ -63,12 +57,7 @@ def test_a_decoder_on_a_fake_clock() -> None:
     assert timed.first_token_seconds == (5.0, 5.0)  # prefill, first pass, and a second after each
     assert timed.token_seconds == ((11.5 - 5.0) / 4,)  # row 1 wrote one token only
     assert timed.model_seconds == 7.5
-
-
-def test_passes_that_count_are_decode_and_verify() -> None:
-    timed, _ = decoded()
-    assert timed.pass_seconds == (2.0, 4.0)
-    assert timed.row_passes == 3
+    assert (timed.pass_seconds, timed.row_passes) == ((2.0, 4.0), 3), "of decode and verify"
 
 
 def test_waiting_for_a_place_is_no_ttft() -> None:

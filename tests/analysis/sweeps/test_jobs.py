@@ -116,9 +116,8 @@ def test_drafts_and_the_threshold_that_nobody_reads(tiny_folder: Path, plain_fol
     ],
 )
 def test_what_cannot_run(decoder: str, more: dict[str, Any], words: str, plain_folder: Path) -> None:
-    drafts = {"drafts": (str(plain_folder),)} if decoder == "speculative" else {}
     with pytest.raises(ValueError, match=words):
-        jobs(group(plain_folder, decoder, **{**drafts, **({"checkpoints": (str(plain_folder),)} | more)}))
+        jobs(group(plain_folder, decoder, **more))
 
 
 def test_chunks_go_through_the_families_in_turn(tiny_folder: Path) -> None:

@@ -202,13 +202,8 @@ def test_nothing_is_lost_and_the_value_only_grows() -> None:
     assert text == "".join(stream.line(message) for step in steps(50, 0.01) for message in step.messages)
 
 
-def test_a_stopped_run_hurries_to_its_end() -> None:
-    watch = Watch(passes_per_second=0.001, stopped=True)
-    assert shown(watch, 50, 0.01)[-1] == 100.0
-
-
-def test_full_speed_never_waits() -> None:
-    watch = Watch(passes_per_second=0.0)
+@pytest.mark.parametrize("watch", [Watch(passes_per_second=0.0), Watch(passes_per_second=0.001, stopped=True)])
+def test_full_speed_and_stopped_runs_never_wait(watch: Watch) -> None:
     assert shown(watch, 50, 0.01)[-1] == 100.0
 
 

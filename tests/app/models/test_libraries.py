@@ -3,7 +3,6 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -26,9 +25,8 @@ def test_early_comers_ask_for_the_libraries(monkeypatch: pytest.MonkeyPatch) -> 
         Loader("cpu")("any")
 
 
-@pytest.fixture(scope="module")
-def told() -> dict[str, Any]:
-    """What a process saw that read them, and asked for them again."""
+def test_they_are_whole_and_no_garbage() -> None:
+    """In a process that read them, and asked for them again."""
     code = """
 import gc, json, sys
 from app.models import placement
@@ -50,14 +48,11 @@ print(json.dumps({**told, "late": sorted(set(sys.modules) - before)}))
         [sys.executable, "-c", code], cwd=ROOT, check=False, timeout=120, capture_output=True, text=True
     )
     assert done.stderr == ""
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
-
-
-def test_the_garbage_collector_skips_them(told: dict[str, Any]) -> None:
+    told = json.loads(done.stdout)
     assert told["collects"]
     assert told["kept"] > 100_000
     assert told["kept again"] <= told["kept"], "what came later is frozen too"
+    assert told["late"] == [], "no later import reads more"
 
 
 def test_nobody_gets_them_before_they_are_whole(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,7 +67,3 @@ def test_nobody_gets_them_before_they_are_whole(monkeypatch: pytest.MonkeyPatch)
     held.release()
     other.join(60)
     assert not other.is_alive()
-
-
-def test_no_later_import_reads_more(told: dict[str, Any]) -> None:
-    assert told["late"] == []

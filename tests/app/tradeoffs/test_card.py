@@ -23,8 +23,6 @@ def card_of(run_cache: RunCache) -> Callable[..., dict[str, Any]]:
 
 def test_a_card_says_what_was_measured_and_where(card_of: Callable[..., dict[str, Any]], run_of: RunOf) -> None:
     shown = card_of(run_of("mars", threshold=0.7))
-    assert shown["model"] == "MARS, threshold at τ 0.7"
-    assert shown["setting"] == "mars · sliding_window · τ 0.7 · batch size 16"
     accuracy = next(each for each in shown["measures"] if each["label"] == "Accuracy")
     assert accuracy["value"] == "87.5 %"
     low, high = map(float, accuracy["interval"].split(" to "))

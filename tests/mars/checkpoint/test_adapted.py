@@ -18,6 +18,7 @@ from mars.config import DecodingSettings
 from mars.decoding import DECODERS
 from mars.engine import ModelEngine
 from mars.metrics import output_ids
+from tests.mars.tiny import edit
 
 PROMPT = [9, 10, 11, 12]
 
@@ -36,11 +37,6 @@ def engine_of(checkpoint: Checkpoint) -> ModelEngine:
 def written(checkpoint: Checkpoint, decoder: str, **settings: object) -> list[int]:
     asked = DecodingSettings(block_size=4, max_new_tokens=24, **settings)  # type: ignore[arg-type]
     return output_ids(DECODERS[decoder](checkpoint.engine, [PROMPT], asked))
-
-
-def edit_record(folder: Path, **changes: object) -> None:
-    path = folder / "mars.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
 
 
 def change_base(folder: Path) -> None:
@@ -112,25 +108,17 @@ def test_the_base_may_be_given(write_adapter: WriteAdapter, llama_folder: Path, 
 def test_pefts_own_name_of_the_base_will_do(write_adapter: WriteAdapter, llama_folder: Path) -> None:
     folder = write_adapter()
     fingerprint = json.loads((folder / "mars.json").read_text())["base"]["fingerprint"]
-    edit_record(folder, base={"fingerprint": fingerprint})
-    config = json.loads((folder / "adapter_config.json").read_text())
-    (folder / "adapter_config.json").write_text(json.dumps({**config, "base_model_name_or_path": str(llama_folder)}))
+    edit(folder / "mars.json", base={"fingerprint": fingerprint})
+    edit(folder / "adapter_config.json", base_model_name_or_path=str(llama_folder))
     assert load(folder).supports_masks
-    (folder / "adapter_config.json").write_text(json.dumps({**config, "base_model_name_or_path": None}))
+    edit(folder / "adapter_config.json", base_model_name_or_path=None)
     with pytest.raises(CheckpointError, match="names no base: give it with --base"):
-        load(folder)
-
-
-def test_a_wrong_block_size_is_refused(write_adapter: WriteAdapter) -> None:
-    folder = write_adapter()
-    edit_record(folder, block_size=0)
-    with pytest.raises(CheckpointError, match="block_size must be a whole number from 1 to 64"):
         load(folder)
 
 
 def test_a_base_without_a_fingerprint_is_refused(write_adapter: WriteAdapter, llama_folder: Path) -> None:
     folder = write_adapter()
-    edit_record(folder, base={"name": str(llama_folder)})
+    edit(folder / "mars.json", base={"name": str(llama_folder)})
     with pytest.raises(CheckpointError, match="must have the fingerprint of the weights it was trained on"):
         load(folder)
     assert load(folder, allow_other_base=True).supports_masks
@@ -167,12 +155,13 @@ def test_a_merged_adapter_is_a_plain_mars_checkpoint(write_adapter: WriteAdapter
         assert mask not in written(merged, decoder, threshold=0.01)
 
 
+def take_the_mask(folder: Path) -> None:
+    for path in (folder / "tokenizer.json", folder / "tokenizer_config.json"):
+        path.write_text(path.read_text().replace("<|mask|>", "<|other|>"))
+
+
 def test_a_full_vocabulary_gets_a_new_row(write_adapter: WriteAdapter, llama_folder: Path) -> None:
-    path = llama_folder / "tokenizer.json"
-    described = path.read_text().replace("<|mask|>", "<|other|>")
-    path.write_text(described)
-    config = llama_folder / "tokenizer_config.json"
-    config.write_text(config.read_text().replace("<|mask|>", "<|other|>"))
+    take_the_mask(llama_folder)
     merged, base = load(write_adapter()), load(llama_folder)
     assert merged.engine.mask_token_id == base.engine.vocab_size
     assert merged.engine.vocab_size == base.engine.vocab_size + 1
@@ -182,9 +171,7 @@ def test_a_full_vocabulary_gets_a_new_row(write_adapter: WriteAdapter, llama_fol
 
 def test_merging_keeps_a_head_of_its_own(write_adapter: WriteAdapter, llama_folder: Path) -> None:
     """The configuration says that it is tied, the files hold another one; the mask takes a new row."""
-    for name in ("tokenizer.json", "tokenizer_config.json"):
-        path = llama_folder / name
-        path.write_text(path.read_text().replace("<|mask|>", "<|other|>"))
+    take_the_mask(llama_folder)
     weights = load_file(llama_folder / "model.safetensors")
     head = torch.randn_like(weights["model.embed_tokens.weight"])
     save_file({**weights, "lm_head.weight": head}, llama_folder / "model.safetensors", {"format": "pt"})

@@ -1,6 +1,5 @@
 """Folders of adapters: what PEFT saves is read, and what is wrong is said in one sentence."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from safetensors.torch import load_file, save_file
 
 from mars.checkpoint import CheckpointError, load_checkpoint
 from mars.checkpoint.adapter import find_base, load_adapter
+from tests.mars.tiny import edit
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -22,10 +22,6 @@ WEIGHT = "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight"
 def folder(write_adapter: Callable[..., Path], tmp_path: Path) -> Path:
     """One that may be broken."""
     return write_adapter().rename(tmp_path / "mine")
-
-
-def change(path: Path, **values: Any) -> None:
-    path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
 
 
 def change_tensors(path: Path, **tensors: torch.Tensor | None) -> None:
@@ -47,7 +43,7 @@ def test_it_holds_what_peft_saved(folder: Path) -> None:
 
 
 def test_ranks_may_be_stabilised(folder: Path) -> None:
-    change(folder / "adapter_config.json", use_rslora=True)
+    edit(folder / "adapter_config.json", use_rslora=True)
     assert load_adapter(folder).layers[0]["q_proj"].scale == 4.0
 
 
@@ -88,14 +84,14 @@ CONFIGS = [
 
 @pytest.mark.parametrize(("values", "sentence"), CONFIGS)
 def test_what_our_engine_does_not_apply_is_refused(folder: Path, values: dict[str, Any], sentence: str) -> None:
-    change(folder / "adapter_config.json", **values)
+    edit(folder / "adapter_config.json", **values)
     with pytest.raises(CheckpointError, match=sentence):
         load_adapter(folder)
 
 
 @pytest.mark.parametrize("start", [True, False, "gaussian", "eva", "orthogonal", "mica"])
 def test_starts_that_leave_the_base_load(folder: Path, start: Any) -> None:
-    change(folder / "adapter_config.json", init_lora_weights=start, use_later=False, layers_to_transform=[0, 1])
+    edit(folder / "adapter_config.json", init_lora_weights=start, use_later=False, layers_to_transform=[0, 1])
     assert len(load_adapter(folder).layers) == 2
 
 
@@ -114,14 +110,14 @@ def test_a_pickle_is_not_read(folder: Path) -> None:
 
 def test_records_of_another_kind(folder: Path) -> None:
     for stage, mode in (("mars", "merged"), (["sft"], "merged"), ("adapter", "half"), ("sft", {})):
-        change(folder / "mars.json", stage=stage, mode=mode)
+        edit(folder / "mars.json", stage=stage, mode=mode)
         with pytest.raises(CheckpointError, match="stage must be 'adapter' or 'sft', and mode 'merged', got"):
             load_adapter(folder)
 
 
 def test_gated_adapters_name_their_last_commit(folder: Path) -> None:
     """As one was saved: with masks of its own, a head and phrases."""
-    change(folder / "mars.json", mode="gated", masks=3, head=True)
+    edit(folder / "mars.json", mode="gated", masks=3, head=True)
     change_tensors(folder / "masks.safetensors", mask_embeddings=torch.zeros(3, 32), head__up=torch.zeros(24, 64))
     (folder / "phrases.npz").write_bytes(b"")
     for read in (load_adapter, find_base, load_checkpoint):

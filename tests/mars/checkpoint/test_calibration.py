@@ -1,6 +1,5 @@
 """The score `calibrated` of a checkpoint whose record has a calibration, and of one that has none."""
 
-import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +13,7 @@ from mars.config import DecodingSettings
 from mars.decoding import DECODERS
 from mars.decoding.pair import Pair
 from mars.records import Proposal
+from tests.mars.tiny import edit
 
 PAIRS = ([1.5, -0.5], [0.5, 1.0])
 CALIBRATED: dict[str, Any] = {"score": "calibrated", "threshold": 0.5}
@@ -28,8 +28,7 @@ def folder(request: pytest.FixtureRequest, write_adapter: WriteAdapter, tiny_fol
     if request.param == "adapter":
         return write_adapter(calibration={"masks": PAIRS})
     copy = shutil.copytree(tiny_folder, tmp_path / "whole")
-    record = json.loads((copy / "mars.json").read_text())
-    (copy / "mars.json").write_text(json.dumps({**record, "calibration": {"masks": PAIRS}}))
+    edit(copy / "mars.json", calibration={"masks": PAIRS})
     return copy
 
 

@@ -16,6 +16,7 @@ from mars.config import DecodingSettings
 from mars.decoding import DECODERS
 from mars.engine.backends import can_be_invariant
 from mars.metrics import output_ids
+from tests.mars.tiny import edit
 
 PROMPT = [9, 10, 11, 12]
 WEIGHTS = "model.safetensors"
@@ -26,11 +27,6 @@ HOSTILE = "import pathlib\npathlib.Path(__file__).with_name('executed').touch()\
 def folder(tiny_folder: Path, tmp_path: Path) -> Path:
     """A copy of the tiny checkpoint that a test may break."""
     return Path(shutil.copytree(tiny_folder, tmp_path / "copy"))
-
-
-def edit(path: Path, **changes: object) -> None:
-    data = json.loads(path.read_text())
-    path.write_text(json.dumps({**data, **changes}))
 
 
 def written(checkpoint: Checkpoint, decoder: str) -> list[int]:
@@ -283,17 +279,15 @@ def test_a_hub_id_is_downloaded_under_its_name(monkeypatch: pytest.MonkeyPatch, 
         ({"dtype": "int8"}, "dtype must be one of auto, float32, bfloat16, got 'int8'"),
         ({"dtype": "float16"}, "dtype must be one of auto, float32, bfloat16, got 'float16'"),
         ({"device": "tpu"}, "device must be one of auto, cpu, cuda, got 'tpu'"),
+        pytest.param(
+            *({"device": "cuda"}, "device cuda: PyTorch finds no CUDA device here; use --device cpu"),
+            marks=pytest.mark.skipif(torch.cuda.is_available(), reason="says what happens without CUDA"),
+        ),
     ],
 )
 def test_wrong_options(tiny_folder: Path, options: dict[str, str], sentence: str) -> None:
     with pytest.raises(CheckpointError, match=sentence):
         load_checkpoint(tiny_folder, **options)
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="says what happens without CUDA")
-def test_a_device_that_is_not_there(tiny_folder: Path) -> None:
-    with pytest.raises(CheckpointError, match="device cuda: PyTorch finds no CUDA device here; use --device cpu"):
-        load_checkpoint(tiny_folder, device="cuda")
 
 
 def test_the_dtype_on_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:

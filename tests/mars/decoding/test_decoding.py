@@ -16,7 +16,7 @@ from mars.metrics import GAINING, output_ids
 from mars.records import ForwardPass
 from tests.mars.test_reference import CALIBRATION, CASES
 from tests.readers import VOCAB, Answers
-from tests.scripted import ReadingModel, ScriptedModel, parts
+from tests.scripted import ReadingModel, ScriptedModel, StoppingModel, parts
 
 STOP, MASK = 2, 31
 REPLY = [5, 6, 7, 8, 9, 10, 11, 12, 13, STOP]
@@ -148,12 +148,8 @@ def test_stop_between_passes_ends_the_run(decoder: str) -> None:
 
 @each_decoder
 def test_stop_during_prefill_cancels_every_row(decoder: str) -> None:
-    class Stopping(ScriptedModel):
-        def record(self, call: object) -> None:
-            super().record(call)
-            control.stop()
-
-    control, model = Control(None), Stopping([REPLY, REPLY])
+    control = Control(None)
+    model = StoppingModel([REPLY, REPLY], control)
     records = run(decoder, model, [[3, 4], [3, 4]], control)
     assert [part.finish_reason for part in records[0].rows] == ["cancelled", "cancelled"]
     assert len(records) == len(model.calls) == 1
@@ -161,13 +157,8 @@ def test_stop_during_prefill_cancels_every_row(decoder: str) -> None:
 
 @each_but_drafting
 def test_stop_during_a_pass_cancels_unfinished_rows(decoder: str) -> None:
-    class Stopping(ScriptedModel):
-        def record(self, call: object) -> None:
-            super().record(call)
-            if len(self.calls) == 2:
-                control.stop()
-
-    control, model = Control(None), Stopping([REPLY, [5, STOP]])
+    control = Control(None)
+    model = StoppingModel([REPLY, [5, STOP]], control, call=2)
     records = run(decoder, model, [[3], [4]], control, threshold=None)
     assert [part.finish_reason for part in records[-1].rows] == ["cancelled", "stop"]
     assert len(records) == len(model.calls) == 2

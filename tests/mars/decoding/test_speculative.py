@@ -15,7 +15,7 @@ from mars.decoding.pair import Pair
 from mars.metrics import Tally, output_ids
 from mars.records import ForwardPass
 from tests.readers import MASK, VOCAB, Chance
-from tests.scripted import ReadingModel, ScriptedModel, parts
+from tests.scripted import ReadingModel, ScriptedModel, StoppingModel, parts
 
 STOPS = frozenset({2, 3})
 USUAL = DecodingSettings(draft_tokens=3, block_size=4, threshold=0.6, max_new_tokens=12)
@@ -86,13 +86,9 @@ def test_stop_ends_the_run_before_the_next_call(passes: int) -> None:
 
 
 def test_stop_during_a_draft_pass_is_recorded() -> None:
-    class Stopping(ScriptedModel):
-        def record(self, call: object) -> None:
-            super().record(call)
-            control.stop()
-
     control = Control(None)
-    stream = DECODERS["speculative"](Pair(ScriptedModel([[5]]), Stopping([[5]])), [[3]], USUAL, control)
+    pair = Pair(ScriptedModel([[5]]), StoppingModel([[5]], control))
+    stream = DECODERS["speculative"](pair, [[3]], USUAL, control)
     [record] = list(stream)
     assert (record.phase, record.rows[0].finish_reason) == ("draft", "cancelled")
 

@@ -114,20 +114,6 @@ def test_real_and_tiny_models_stream_the_same(either: Any, either_client: Any) -
     assert asyncio.run(ask_all()) == expected
 
 
-def test_turns_and_a_system_turn_are_read(client: Any, checkpoint: Checkpoint) -> None:
-    turns = [
-        {"role": "system", "content": "Answer."},
-        {"role": "user", "content": "What is 1 + 1?"},
-        {"role": "assistant", "content": "2"},
-        {"role": "user", "content": [{"type": "text", "text": QUESTION}]},
-    ]
-    found = client.chat.completions.create(model="mars-b8", messages=turns, max_tokens=48)
-    plain = [*turns[:3], {"role": "user", "content": QUESTION}]
-    ids = checkpoint.encode_chat(plain)
-    assert found.usage.prompt_tokens == len(ids)
-    assert found.choices[0].message.content == own_text(checkpoint, "", ids, decoder="autoregressive")
-
-
 def test_an_answer_is_sent_back_as_it_came(client: Any, checkpoint: Checkpoint) -> None:
     first = client.chat.completions.create(model="mars-b8", **CHAT, max_completion_tokens=3)
     assert (first.choices[0].finish_reason, first.usage.completion_tokens) == ("length", 3)
