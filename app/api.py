@@ -75,14 +75,11 @@ def register(runner: Runner, checkpoint: str, run_cache: RunCache) -> None:
         with refusing():
             return table(run_cache, columns)
 
-    generate.__doc__ = _named(str(generate.__doc__))
+    named = {"DECODERS": decoders.names(), "DRAFTED": decoders.names(decoders.drafted())}
+    for word, names in named.items():
+        generate.__doc__ = str(generate.__doc__).replace(word, names)
     gr.api(generate, api_name="generate", concurrency_limit=None)
     gr.api(runs, api_name="runs", concurrency_limit=None)
-
-
-def _named(text: str) -> str:
-    """The description of an endpoint with the names of the decoders in it."""
-    return text.replace("DECODERS", decoders.names()).replace("DRAFTED", decoders.names(decoders.drafted()))
 
 
 def table(run_cache: RunCache, columns: object = None) -> dict[str, Any]:

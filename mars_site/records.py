@@ -14,8 +14,8 @@ from app.runs.run import Run, read, shipped, to_json
 from app.scheduling import AdmissionQueue, Sessions
 from app.tabs import learn
 from app.tabs.tradeoffs import RequestHandler
+from app.tradeoffs.drawing import View
 from app.tradeoffs.run_cache import RunCache
-from app.tradeoffs.view import View
 from mars.garbage import gc_frozen
 
 EXAMPLES = Path(__file__).parents[1] / "assets" / "examples"

@@ -96,12 +96,10 @@ def parser() -> argparse.ArgumentParser:
 
 def _start(lanes: dict[str, str | None]) -> tuple[dict[str, str], str]:
     """The source of each lane, of the tiny pair where none is given or installed, and a note on that."""
-    wanted: dict[str, str] = {lane: source or TINY_SOURCES[lane] for lane, source in lanes.items()}
-    if not any(lanes.values()):
-        wanted = dict(pairs.REAL_SOURCES)
-        missing = dict.fromkeys(lanes, pairs.real_missing())
-    else:
-        missing = {lane: unavailable(source) for lane, source in wanted.items()}
+    usual = TINY_SOURCES if any(lanes.values()) else pairs.REAL_SOURCES
+    wanted = {lane: source or usual[lane] for lane, source in lanes.items()}
+    real = usual is pairs.REAL_SOURCES
+    missing = {lane: pairs.real_missing() if real else unavailable(source) for lane, source in wanted.items()}
     told = []
     for sentence in dict.fromkeys(filter(None, missing.values())):
         instead = " and ".join(Path(TINY_SOURCES[lane]).name for lane in lanes if missing[lane] == sentence)

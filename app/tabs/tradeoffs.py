@@ -16,10 +16,9 @@ from app.browser import bundle
 from app.compare.runner import Runner
 from app.models.sentences import answered
 from app.tabs.parts import QUIET, drawn
-from app.tradeoffs import drawing
 from app.tradeoffs.card import card, entry_of, samples
+from app.tradeoffs.drawing import FEWEST_POINTS, MOST_POINTS, POINTS, Text, View, draw
 from app.tradeoffs.run_cache import RunCache
-from app.tradeoffs.view import FEWEST_POINTS, MOST_POINTS, POINTS, Text, View
 from mars.schema import Strict, bounds, checked
 
 Place = Annotated[int, bounds(0, 1_000_000)]
@@ -42,7 +41,7 @@ class RequestHandler:
     def __init__(self, run_cache: RunCache, runner: Runner) -> None:
         self._run_cache = run_cache
         self._runner = runner
-        self._drawn = lru_cache(MOST_DRAWN)(partial(drawing.draw, run_cache))
+        self._drawn = lru_cache(MOST_DRAWN)(partial(draw, run_cache))
         self._asks: dict[str, Callable[[Any], dict[str, Any]]] = {
             "view": lambda asked: self._drawn(View.of(asked.get("about"))),
             "card": self._card,

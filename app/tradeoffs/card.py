@@ -18,21 +18,10 @@ from mars_tasks import TASKS, numbered
 PAGE = 6
 Entry = Mapping[str, Any]
 _PROVENANCE = (
-    ("hardware", "Hardware"),
-    ("device", "Device"),
-    ("dtype", "Number format"),
-    ("threads", "Threads"),
-    ("batch_size", "Batch size"),
-    ("seed", "Seed"),
-    ("date", "Date"),
-    ("plan", "Study"),
-    ("group", "Timed group"),
-    ("commit", "Commit"),
-    ("torch", "torch"),
-    ("transformers", "transformers"),
-    ("python", "Python"),
-    ("id", "Id"),
+    *("hardware", "device", "dtype", "threads", "batch_size", "seed", "date", "plan", "group", "commit"),
+    *("torch", "transformers", "python", "id"),
 )
+_LABELS = {"dtype": "Number format", "batch_size": "Batch size", "plan": "Study", "group": "Timed group"}
 
 
 def card(run_cache: RunCache, run: str, sources: Mapping[str, str]) -> dict[str, Any]:
@@ -111,9 +100,9 @@ def setting_words(row: words.Row) -> str:
 def _facts(row: words.Row) -> Iterator[list[str]]:
     if not words.missing(row.get("n")):
         yield ["Problems", f"n = {int(row['n']):,}: {', '.join(map(words.task_words, row['tasks']))}"]
-    for name, label in _PROVENANCE:
+    for name in _PROVENANCE:
         if not words.missing(row.get(name)):
-            yield [label, _text(row[name])]
+            yield [_LABELS.get(name, name.capitalize()), _text(row[name])]
 
 
 def _text(value: Any) -> str:

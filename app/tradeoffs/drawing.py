@@ -1,23 +1,57 @@
-"""A view as the page gets it: the figure, its caption, the choices, the answer to the budget, the table."""
+"""A view of Trade-offs as the page asks for it, and as it gets it: figure, caption, choices, the answer, the table."""
 
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 import pandas as pd
 import plotly.graph_objects as go
+from pydantic import Field
 
 from analysis.figures import FIGURES, POOLED
-from analysis.figures.words import task_words, threshold_words
+from analysis.figures.points import PER_FORWARD, PER_SECOND
+from analysis.figures.words import Row, decoder_words, measure_words, missing, model_words, task_words, threshold_words
 from analysis.studies import behind_figure
-from app.tradeoffs import tables, together
+from app.tradeoffs import together
 from app.tradeoffs.operating import finding
 from app.tradeoffs.run_cache import RunCache
-from app.tradeoffs.view import AXES, PER_FORWARD, View
+from mars.schema import Strict, bounds, checked
 
 FRONTIER = "frontier"
+AXES = {PER_SECOND: "throughput (tok/s)", PER_FORWARD: "tokens per forward"}
 CHAT = "chat"
 """Of ordinary questions, which nobody judges: a way to look at the pair beside its families."""
 _PICKED = "the answer: within {points:g} points of AR"
+Text = Annotated[str, Field(max_length=200)]
+FEWEST_POINTS, MOST_POINTS = 0.1, 50.0
+POINTS = 2.0
+"""Percentage points that a setting may lose unless the person says otherwise."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View(Strict):
+    """A view. `runs` names a set of runs that compare, empty for the first; `batch` is for throughput.
+
+    What a link names and no list has any more, such as an old figure, is the first of its list (`of`, `drawing.draw`).
+    """
+
+    figure: str = FRONTIER
+    against: str = PER_SECOND
+    task: Text = POOLED
+    points: Annotated[float, bounds(FEWEST_POINTS, MOST_POINTS)] = POINTS
+    runs: Text = ""
+    batch: Annotated[int, bounds(1, 9_999)] = 1
+
+    @classmethod
+    def of(cls, question: object) -> "View":
+        """A view from what the page sent; ValueError with one sentence that names the value and what is allowed."""
+        view: View = checked(cls, question, "the view")
+        return replace(
+            view,
+            figure=view.figure if view.figure in FIGURES else FRONTIER,
+            against=view.against if view.against in AXES else PER_SECOND,
+        )
 
 
 def families(run_cache: RunCache) -> list[str]:
@@ -78,7 +112,7 @@ def draw(run_cache: RunCache, view: View) -> dict[str, Any]:
         "tasks": [{"value": name, "label": title[:1].upper() + title[1:]} for name, title in names.items()],
         "task": task,
         "answer": {"sentence": answer.sentence, "how": answer.how, "run": answer.chosen},
-        "table": tables.table(listed if view.figure == FRONTIER else points),
+        "table": _table(listed if view.figure == FRONTIER else points),
         "problems": list(run_cache.problems),
     }
 
@@ -119,3 +153,56 @@ def _mark(figure: go.Figure, chosen: str, points: float) -> None:
                 hoverinfo="skip",
             )
             return
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """What a cell says of a row."""
+
+    label: str
+    words: Callable[[Row], str]
+    number: bool = False
+
+
+def _measure(label: str, name: str, form: str = ".2f", factor: float = 1.0) -> Column:
+    """A measure with its interval, if it has one."""
+    return Column(label=label, words=lambda row: measure_words(row, name, form, factor), number=True)
+
+
+def _plain(label: str, name: str, form: str = "", *, number: bool = True) -> Column:
+    return Column(label=label, words=lambda row: "" if missing(row.get(name)) else f"{row[name]:{form}}", number=number)
+
+
+_SETTING = (
+    Column(label="Model", words=model_words),
+    Column(label="Decoder", words=decoder_words),
+    Column(label="Threshold", words=threshold_words, number=True),
+)
+_BARS = (
+    Column(label="Qualifies", words=lambda row: "" if "qualifies" not in row else "yes" if row["qualifies"] else "no"),
+    _plain("p of the loss", "p_value", ".2g"),
+    _plain("Settings tried", "tried", ".0f"),
+)
+_MEASURED = (
+    _measure("Accuracy (%)", "accuracy", ".1f", 100.0),
+    _measure("Tokens of one-token mode (%)", "agreement", ".1f", 100.0),
+    _measure("Tokens per forward", "tokens_per_forward"),
+    _measure("Tokens a second", "tokens_per_second", ".0f"),
+    _measure("Speed-up over AR (×)", "speedup"),
+    _measure("Accuracy against AR (points)", "loss", "+.1f", -1.0),
+    _plain("Batch size", "batch_size", ".0f"),
+    _plain("n", "n", ",.0f"),
+    _plain("Hardware", "hardware", number=False),
+    _plain("Date", "date", ".10", number=False),
+)
+
+
+def _table(points: pd.DataFrame) -> dict[str, Any]:
+    """The table of a figure, without empty columns; each row has the `id` of its run."""
+    rows = points.to_dict("records")
+    columns = [*_SETTING, *_BARS, *_MEASURED]
+    columns = [column for column in columns if any(map(column.words, rows))]
+    return {
+        "columns": [{"label": column.label, "number": column.number} for column in columns],
+        "rows": [{"id": row["id"], "cells": [column.words(row) for column in columns]} for row in rows],
+    }

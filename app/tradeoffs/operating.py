@@ -5,12 +5,12 @@ from dataclasses import dataclass
 import pandas as pd
 
 from analysis.figures.operating_points import judged
+from analysis.figures.points import PER_FORWARD
 from analysis.figures.words import Row
 from analysis.stats.intervals import CONFIDENCE
 from analysis.stats.pairs import PairedDifference
 from app.tradeoffs.card import called, setting_words
 from app.tradeoffs.together import problems_words, references
-from app.tradeoffs.view import PER_FORWARD
 from mars import decoders
 
 _ALIKE = 0.05

@@ -12,9 +12,9 @@ from math import log2
 
 import pandas as pd
 
+from analysis.figures.points import PER_FORWARD
 from analysis.figures.style import BASELINE_RANK
 from analysis.figures.words import Row, drafts_words, joined, model_words, task_words
-from app.tradeoffs.view import PER_FORWARD
 from mars import decoders
 
 MOST_SERIES, MOST_SETS = 6, 5

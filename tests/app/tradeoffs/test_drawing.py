@@ -5,8 +5,8 @@ import pytest
 
 from analysis.figures import FIGURES, POOLED
 from app.tradeoffs import drawing, together
+from app.tradeoffs.drawing import AXES, PER_FORWARD, PER_SECOND, View
 from app.tradeoffs.run_cache import RunCache
-from app.tradeoffs.view import AXES, PER_FORWARD, PER_SECOND, View
 
 
 def draw(run_cache: RunCache, figure: str = "frontier", against: str = PER_FORWARD, **asked: Any) -> dict[str, Any]:

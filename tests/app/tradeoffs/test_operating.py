@@ -8,9 +8,9 @@ import pytest
 
 from app.tradeoffs import drawing, together
 from app.tradeoffs.card import card
+from app.tradeoffs.drawing import PER_FORWARD, PER_SECOND, View
 from app.tradeoffs.operating import Finding, finding
 from app.tradeoffs.run_cache import RunCache
-from app.tradeoffs.view import PER_FORWARD, PER_SECOND, View
 
 RunOf = Callable[..., str]
 

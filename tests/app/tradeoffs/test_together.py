@@ -7,8 +7,8 @@ import pytest
 
 from analysis import figures
 from app.tradeoffs import drawing, together
+from app.tradeoffs.drawing import PER_FORWARD, PER_SECOND, View
 from app.tradeoffs.run_cache import RunCache
-from app.tradeoffs.view import PER_FORWARD, PER_SECOND, View
 from mars import decoders
 from tests.analysis import conftest as make
 

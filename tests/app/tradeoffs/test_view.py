@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from analysis.figures import FIGURES
-from app.tradeoffs.view import View
+from app.tradeoffs.drawing import View
 
 PLAIN: dict[str, Any] = {"figure": "frontier", "against": "tokens_per_second"}
 
