@@ -1,7 +1,7 @@
 """What the exported page reads in place of asking a server: recorded runs, and the answers of Trade-offs."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from app.models.manager import Models
 from app.runs.run import Run, read, shipped, to_json
 from app.scheduling import AdmissionQueue, Sessions
 from app.tabs import learn
-from app.tabs.tradeoffs import RequestHandler
+from app.tabs.tradeoffs import FIRST, answering
 from app.tradeoffs.drawing import View
 from app.tradeoffs.run_cache import RunCache
 from mars.garbage import gc_frozen
@@ -55,7 +55,7 @@ def budgets() -> dict[str, float]:
 
 def files() -> Files:
     found = dict(file for run in runs().values() for file in run_files(run))
-    return found | _tradeoffs(RequestHandler(RunCache(), runner({})))
+    return found | _tradeoffs(answering(RunCache(), runner({})))
 
 
 def run_files(run: Run) -> Iterator[tuple[str, str]]:
@@ -73,15 +73,15 @@ def runner(sources: Mapping[str, str]) -> Runner:
     return Runner(Models(sources, load), AdmissionQueue(1, 1), Sessions())
 
 
-def _tradeoffs(handler: RequestHandler) -> Files:
+def _tradeoffs(answer: Callable[[object], str]) -> Files:
     """The answers to the questions of the tab: every view, and the card of every run in their tables."""
 
     def ask(what: str, about: Any) -> dict[str, Any]:
-        answer: dict[str, Any] = json.loads(handler.answer({"ask": what, "about": about}))
-        return answer
+        told: dict[str, Any] = json.loads(answer({"ask": what, "about": about}))
+        return told
 
     with gc_frozen():  # a library collects all garbage for each answer
-        handler.warm()
+        answer(FIRST)
     found, runs, views = Files(), dict[str, None](), list[dict[str, Any]]()
     for view, shown in _views(ask):
         views.append({**view, "file": f"trade/view-{len(views)}.json"})

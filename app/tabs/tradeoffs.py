@@ -24,6 +24,7 @@ from mars.schema import Strict, bounds, checked
 Place = Annotated[int, bounds(0, 1_000_000)]
 MOST_DRAWN = 256
 """Views that are kept."""
+FIRST = {"ask": "view", "about": {}}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,44 +36,33 @@ class RunRequest(Strict):
     first: Place = 0
 
 
-class RequestHandler:
-    """Answers questions {"ask": one of these, "about": {...}, "ticket": n} about the runs of one folder."""
+def answering(run_cache: RunCache, runner: Runner) -> Callable[[object], str]:
+    """What answers {"ask": one of these, "about": {...}, "ticket": n}: JSON with the ticket and answer or `problem`."""
+    shown = lru_cache(MOST_DRAWN)(partial(draw, run_cache))
 
-    def __init__(self, run_cache: RunCache, runner: Runner) -> None:
-        self._run_cache = run_cache
-        self._runner = runner
-        self._drawn = lru_cache(MOST_DRAWN)(partial(draw, run_cache))
-        self._asks: dict[str, Callable[[Any], dict[str, Any]]] = {
-            "view": lambda asked: self._drawn(View.of(asked.get("about"))),
-            "card": self._card,
-            "samples": self._samples,
-        }
+    def run(asked: dict[str, Any]) -> RunRequest:
+        request: RunRequest = checked(RunRequest, asked.get("about"), "the run")
+        return request
 
-    def answer(self, question: object) -> str:
-        """JSON with the question's ticket, and the answer or the `problem`."""
-        line = to_json_plotly(answered(question, self._asks))
-        return line.replace("<", "\\u003c")  # so that nothing in it looks like a tag
-
-    def warm(self) -> None:
-        """Read the runs and draw the first view before a page asks for it."""
-        self._drawn(View())
-
-    def _card(self, asked: dict[str, Any]) -> dict[str, Any]:
-        return card(self._run_cache, _run(asked).id, self._runner.models.sources)
-
-    def _samples(self, asked: dict[str, Any]) -> dict[str, Any]:
-        wanted, runs = _run(asked), self._run_cache.runs
+    def texts(asked: dict[str, Any]) -> dict[str, Any]:
+        wanted, runs = run(asked), run_cache.runs
         return samples(runs, entry_of(runs, wanted.id), right=wanted.right, first=wanted.first)
 
+    asks: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+        "view": lambda asked: shown(View.of(asked.get("about"))),
+        "card": lambda asked: card(run_cache, run(asked).id, runner.models.sources),
+        "samples": texts,
+    }
 
-def _run(asked: dict[str, Any]) -> RunRequest:
-    request: RunRequest = checked(RunRequest, asked.get("about"), "the run")
-    return request
+    def answer(question: object) -> str:
+        return to_json_plotly(answered(question, asks)).replace("<", "\\u003c")  # so that nothing looks like a tag
+
+    return answer
 
 
 def build(page: gr.Blocks, runner: Runner, run_cache: RunCache) -> None:
     """Lay out the tab inside `page`; its first figure is drawn in advance."""
-    handler = RequestHandler(run_cache, runner)
+    answer = answering(run_cache, runner)
     view = drawn(
         "tradeoffs",
         '<div class="trade"></div>',
@@ -83,9 +73,12 @@ def build(page: gr.Blocks, runner: Runner, run_cache: RunCache) -> None:
         points={"value": POINTS, "least": FEWEST_POINTS, "most": MOST_POINTS},
     )
 
-    def answer(event: gr.EventData) -> str:
-        return handler.answer(event._data)
+    def warm() -> None:
+        answer(FIRST)
 
-    page.load(handler.warm, concurrency_limit=1, **QUIET)
+    def reply(event: gr.EventData) -> str:
+        return answer(event._data)
+
+    page.load(warm, concurrency_limit=1, **QUIET)
     # The next question may come before Gradio has closed the books on the one before.
-    view.submit(answer, None, view, concurrency_limit=None, trigger_mode="multiple", **QUIET)
+    view.submit(reply, None, view, concurrency_limit=None, trigger_mode="multiple", **QUIET)

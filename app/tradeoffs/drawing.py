@@ -155,35 +155,26 @@ def _mark(figure: go.Figure, chosen: str, points: float) -> None:
             return
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
-    """What a cell says of a row."""
-
-    label: str
-    words: Callable[[Row], str]
-    number: bool = False
+Column = tuple[str, Callable[[Row], str], bool]
+"""Its heading, what a cell says of a row, and whether that is a number."""
 
 
 def _measure(label: str, name: str, form: str = ".2f", factor: float = 1.0) -> Column:
     """A measure with its interval, if it has one."""
-    return Column(label=label, words=lambda row: measure_words(row, name, form, factor), number=True)
+    return label, lambda row: measure_words(row, name, form, factor), True
 
 
 def _plain(label: str, name: str, form: str = "", *, number: bool = True) -> Column:
-    return Column(label=label, words=lambda row: "" if missing(row.get(name)) else f"{row[name]:{form}}", number=number)
+    return label, lambda row: "" if missing(row.get(name)) else f"{row[name]:{form}}", number
 
 
-_SETTING = (
-    Column(label="Model", words=model_words),
-    Column(label="Decoder", words=decoder_words),
-    Column(label="Threshold", words=threshold_words, number=True),
-)
-_BARS = (
-    Column(label="Qualifies", words=lambda row: "" if "qualifies" not in row else "yes" if row["qualifies"] else "no"),
+_COLUMNS: tuple[Column, ...] = (
+    ("Model", model_words, False),
+    ("Decoder", decoder_words, False),
+    ("Threshold", threshold_words, True),
+    ("Qualifies", lambda row: "" if "qualifies" not in row else "yes" if row["qualifies"] else "no", False),
     _plain("p of the loss", "p_value", ".2g"),
     _plain("Settings tried", "tried", ".0f"),
-)
-_MEASURED = (
     _measure("Accuracy (%)", "accuracy", ".1f", 100.0),
     _measure("Tokens of one-token mode (%)", "agreement", ".1f", 100.0),
     _measure("Tokens per forward", "tokens_per_forward"),
@@ -200,9 +191,8 @@ _MEASURED = (
 def _table(points: pd.DataFrame) -> dict[str, Any]:
     """The table of a figure, without empty columns; each row has the `id` of its run."""
     rows = points.to_dict("records")
-    columns = [*_SETTING, *_BARS, *_MEASURED]
-    columns = [column for column in columns if any(map(column.words, rows))]
+    columns = [column for column in _COLUMNS if any(map(column[1], rows))]
     return {
-        "columns": [{"label": column.label, "number": column.number} for column in columns],
-        "rows": [{"id": row["id"], "cells": [column.words(row) for column in columns]} for row in rows],
+        "columns": [{"label": label, "number": number} for label, _, number in columns],
+        "rows": [{"id": row["id"], "cells": [words(row) for _, words, _ in columns]} for row in rows],
     }

@@ -6,27 +6,28 @@ import pytest
 
 from app.compare.runner import Runner
 from app.models.sentences import UNKNOWN
-from app.tabs.tradeoffs import RequestHandler
+from app.tabs.tradeoffs import answering
 from app.tradeoffs.run_cache import RunCache
 
+Answer = Callable[[object], str]
 VIEW: dict[str, Any] = {"figure": "frontier", "against": "tokens_per_forward"}
 
 
 @pytest.fixture(scope="module")
-def handler(run_cache: RunCache, make_runner: Callable[..., Runner]) -> RequestHandler:
-    return RequestHandler(run_cache, make_runner())
+def answer(run_cache: RunCache, make_runner: Callable[..., Runner]) -> Answer:
+    return answering(run_cache, make_runner())
 
 
-def ask(handler: RequestHandler, what: Any, about: Any = None, ticket: Any = 7) -> dict[str, Any]:
-    return json.loads(handler.answer({"ask": what, "about": about, "ticket": ticket}))
+def ask(answer: Answer, what: Any, about: Any = None, ticket: Any = 7) -> dict[str, Any]:
+    return json.loads(answer({"ask": what, "about": about, "ticket": ticket}))
 
 
-def test_a_view_is_json_without_own_template(handler: RequestHandler) -> None:
-    shown = ask(handler, "view", VIEW)
+def test_a_view_is_json_without_own_template(answer: Answer) -> None:
+    shown = ask(answer, "view", VIEW)
     assert (shown["ticket"], shown["problems"]) == (7, [])
     assert "template" not in shown["figure"]["layout"]
     assert shown["figure"]["layout"]["uirevision"] == "frontier tokens_per_forward"
-    assert "<" not in handler.answer({"ask": "view", "about": VIEW, "ticket": 1}), "nothing looks like a tag"
+    assert "<" not in answer({"ask": "view", "about": VIEW, "ticket": 1}), "nothing looks like a tag"
 
 
 @pytest.mark.parametrize(
@@ -52,13 +53,13 @@ def test_a_view_is_json_without_own_template(handler: RequestHandler) -> None:
         ),
     ],
 )
-def test_whatever_is_asked_gets_a_sentence(handler: RequestHandler, what: Any, about: Any, sentence: str) -> None:
-    assert ask(handler, what, about) == {"ticket": 7, "problem": sentence}
+def test_whatever_is_asked_gets_a_sentence(answer: Answer, what: Any, about: Any, sentence: str) -> None:
+    assert ask(answer, what, about) == {"ticket": 7, "problem": sentence}
 
 
 @pytest.mark.parametrize("asked", [None, 1, "text", [], {"ask": "view", "ticket": "x" * 9}, {"ticket": True}])
-def test_no_question_at_all(handler: RequestHandler, asked: Any) -> None:
-    assert json.loads(handler.answer(asked))["ticket"] is None
+def test_no_question_at_all(answer: Answer, asked: Any) -> None:
+    assert json.loads(answer(asked))["ticket"] is None
 
 
 def test_an_accident_is_a_sentence_too(make_runner: Callable[..., Runner]) -> None:
@@ -66,6 +67,6 @@ def test_an_accident_is_a_sentence_too(make_runner: Callable[..., Runner]) -> No
         def once(self, *about: Any) -> Any:
             raise RuntimeError("/srv/secret")
 
-    told = ask(RequestHandler(Broken(), make_runner()), "samples", {"id": "x"})
+    told = ask(answering(Broken(), make_runner()), "samples", {"id": "x"})
     assert told["problem"].startswith("That failed (RuntimeError)")
     assert "secret" not in json.dumps(told)
