@@ -59,7 +59,7 @@ def register(runner: Runner, checkpoint: str, run_cache: RunCache) -> None:
             block_size: How many tokens a pass proposes; null is the block size that the checkpoint was trained with.
             max_new_tokens: The longest answer.
             seed: For temperatures above 0: the same seed draws the same text.
-            draft: The name of the smaller checkpoint that drafts, for DRAFTED.
+            draft: The name of the smaller checkpoint that drafts, for a decoder with a draft model.
             settings: Further decoding settings by name, such as temperature, top_p, score or alternatives.
         """
         given = dict(locals())
@@ -75,9 +75,7 @@ def register(runner: Runner, checkpoint: str, run_cache: RunCache) -> None:
         with refusing():
             return table(run_cache, columns)
 
-    named = {"DECODERS": decoders.names(), "DRAFTED": decoders.names(decoders.drafted())}
-    for word, names in named.items():
-        generate.__doc__ = str(generate.__doc__).replace(word, names)
+    generate.__doc__ = str(generate.__doc__).replace("DECODERS", decoders.names())
     gr.api(generate, api_name="generate", concurrency_limit=None)
     gr.api(runs, api_name="runs", concurrency_limit=None)
 

@@ -58,15 +58,13 @@ def why_not(entry: Entry, checkpoint: str | None, draft: str | None) -> str:
 
 def lane_choice(entry: Entry, row: words.Row, checkpoint: str | None, draft: str | None) -> dict[str, Any]:
     """The fields of a lane of Compare that decodes as this run did, at the run's threshold and not the slider's."""
-    settings = {name.removeprefix("settings."): value for name, value in row.items() if name.startswith("settings.")}
-    threshold = settings["threshold"] if words.heeds_threshold(row) else None
-    names = ("block_size", *(name for name in METHOD_FIELDS if name != "threshold"))
-    return {name: type(DEFAULTS[name])(settings[name]) for name in names} | {
+    settings = DEFAULTS | entry["settings"]
+    return {name: settings[name] for name in ("block_size", *METHOD_FIELDS)} | {
         "checkpoint": checkpoint,
         "decoder": entry["decoder"],
         "draft": draft,
         "follows": False,
-        "threshold": None if threshold is None or words.missing(threshold) else float(threshold),
+        "threshold": settings["threshold"] if words.heeds_threshold(row) else None,
     }
 
 
