@@ -41,9 +41,13 @@ class Forked:
 
     def end(self) -> None:
         """Let it clean up and end; on a busy machine some took half a minute, for which no test should wait."""
-        self.process.terminate()
         self.go_on()  # one that is paused would not end
-        self.process.join(5)
+        for seconds in (
+            0.5,
+            5,
+        ):  # right after a pause another thread may get the first signal, which Python does not hear
+            self.process.terminate()
+            self.process.join(seconds)
         self.process.kill()
         self.process.join()
         self.output.close()
