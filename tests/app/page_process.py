@@ -42,10 +42,7 @@ class Forked:
     def end(self) -> None:
         """Let it clean up and end; on a busy machine some took half a minute, for which no test should wait."""
         self.go_on()  # one that is paused would not end
-        for seconds in (
-            0.5,
-            5,
-        ):  # right after a pause another thread may get the first signal, which Python does not hear
+        for seconds in (0.5, 5):  # right after a pause the first signal may be lost, in another thread
             self.process.terminate()
             self.process.join(seconds)
         self.process.kill()
