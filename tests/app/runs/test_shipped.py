@@ -34,7 +34,7 @@ def test_they_show_what_they_say() -> None:
 def test_how_they_were_made_is_written_beside_them() -> None:
     text = (REPLAYS / "README.md").read_text(encoding="utf-8")
     for name in shipped():
-        assert f"python -m app.record --output assets/replays/{name}.json" in text.replace("\\\n    ", "")
+        assert f"python -m mars_site.record --output assets/replays/{name}.json" in text.replace("\\\n    ", "")
 
 
 def test_a_broken_file_is_left_out(finished_run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

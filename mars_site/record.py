@@ -1,4 +1,4 @@
-"""Record a run to a file: `python -m app.record --help`. The page opens it, and the shipped runs were made so."""
+"""Record a run to a file: `python -m mars_site.record --help`. The page opens it, and the shipped runs were made so."""
 
 import argparse
 import json
@@ -21,7 +21,7 @@ from mars_tasks import TASKS
 
 EPILOG = """\
 example:
-  python -m app.record --task word_problems --seed 2 --output run.json \\
+  python -m mars_site.record --task word_problems --seed 2 --output run.json \\
       --lane AR assets/checkpoints/ar-sft autoregressive \\
       --lane "MARS τ 0.95" assets/checkpoints/mars-b8 sliding_window threshold=0.95
 
@@ -32,7 +32,7 @@ A setting is any field of mars.config.DecodingSettings; the block size is the ch
 def parser() -> argparse.ArgumentParser:
     """The command line."""
     command = argparse.ArgumentParser(
-        prog="python -m app.record",
+        prog="python -m mars_site.record",
         description="Let one or more lanes answer a question, one after the other, and write the run to a file.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -63,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         _record(parser().parse_args(arguments))
     except ValueError as error:
-        sys.stderr.write(f"app.record: {error}\n")
+        sys.stderr.write(f"mars_site.record: {error}\n")
         return 2
     return 0
 

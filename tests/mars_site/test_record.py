@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from app.record import main
 from app.runs.run import read
+from mars_site.record import main
 
 
 def test_lanes_are_recorded_with_their_settings(tiny_folder: Path, tmp_path: Path) -> None:
