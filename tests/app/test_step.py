@@ -31,7 +31,7 @@ def open_step(tab: Page) -> Page:
 def show(tab: Page, name: str, lane: str) -> None:
     """Open a shipped run at one of its lanes."""
     open_step(tab)
-    tab.select_option(".step-choice", f"shipped:{name}")
+    tab.select_option(".step-choice", name)
     tab.click(f".step-lane[data-lane={lane}]")
 
 

@@ -2,7 +2,7 @@
 
 export class Pointer {
   constructor(stage, card) {
-    Object.assign(this, { stage, card, pinned: false, inspected: null });
+    Object.assign(this, { stage, card, inspected: null });
     const { root } = stage;
     // The page may scroll, or text grow, under a pointer that rests: nothing should open for that.
     root.addEventListener("mousemove", ({ target, movementX, movementY }) => (movementX || movementY) && this.show(target, false));
@@ -19,25 +19,20 @@ export class Pointer {
     document.addEventListener("keydown", ({ key }) => key === "Escape" && this.leave());
   }
 
-  // A card opened by a tap or by the keyboard stays until another takes its place; one opened by hovering goes.
   show(target, stays) {
     if (target?.closest?.(".lens-card")) return;
     const place = target?.closest?.(".lens-token, .lens-ghost");
     const fact = place && this.stage.facts.get(place);
-    if (fact) {
-      if (stays) this.inspect(place);
-      if (stays) this.stage.look({ lane: fact.lane.key, number: fact.message.number });
-      if (stays || place !== this.card.node) this.card.show(place, fact);
-      this.pinned = stays || (this.pinned && place === this.card.node);
-    } else if (stays || !this.pinned) {
-      this.leave();
+    if (fact && stays) {
+      this.inspect(place);
+      this.stage.look({ lane: fact.lane.key, number: fact.message.number });
     }
+    this.card.point(fact && place, stays, () => this.card.show(place, fact), () => this.leave());
   }
 
   leave() {
     const text = this.card.root.contains(document.activeElement) && this.card.node.closest(".lens-text");
     this.card.close();
-    this.pinned = false;
     text?.focus?.();
   }
 

@@ -2,7 +2,6 @@
 
 import { button, make, put, status } from "../shared/dom.js";
 import { plural } from "../shared/tokens.js";
-import { wouldAccept } from "../step/what-if.js";
 import { proposals, slider, walk, written } from "./parts.js";
 
 const oneTokenPage = {
@@ -20,12 +19,12 @@ const oneTokenPage = {
     let count = 0;
     const text = make("div");
     const told = make("p", "lens-learn-told");
-    const next = button("lens-tool", "Next forward pass", () => draw(Math.min(count + 1, ar.passes.length)));
+    const next = button("lens-tool", "Next forward pass", () => draw(count + 1));
     const draw = (to) => {
       count = to;
       text.replaceChildren(written(ar, count));
       told.textContent = `${plural(count, "forward pass", "forward passes")}, ${count} tokens`;
-      next.disabled = count === ar.passes.length;
+      next.disabled = count === ar.writing.length;
       if (count >= 10) done();
     };
     put(stage, put(make("div", "lens-row lens-learn-controls"), next, told), text);
@@ -53,15 +52,15 @@ const windowPage = {
     const told = make("p", "lens-learn-told");
     let number = 0;
     const fill = button("lens-tool", "Fill the masks", () => {
-      const pass = mars.passes[number];
-      window_.replaceChildren(proposals(pass));
-      told.textContent = `This pass gained ${plural(pass.accepted, "token")}.`;
-      if (pass.accepted >= 3) done();
+      const { accepted } = mars.writing[number].row;
+      window_.replaceChildren(proposals(mars, mars.writing[number]));
+      told.textContent = `This pass gained ${plural(accepted, "token")}.`;
+      if (accepted >= 3) done();
     });
-    const [controls] = walk(mars.passes.length, (to) => {
+    const [controls] = walk(mars.writing.length, (to) => {
       number = to;
       text.replaceChildren(written(mars, to));
-      window_.replaceChildren(proposals(mars.passes[to], { shown: false }));
+      window_.replaceChildren(proposals(mars, mars.writing[to], { shown: false }));
       told.textContent = "";
     });
     controls.prepend(fill);
@@ -72,12 +71,6 @@ const windowPage = {
 };
 
 const THRESHOLDS = [...Array(96).keys()].map((step) => (step + 5) / 100);
-
-// How many proposals of a pass this threshold accepts.
-export function acceptedAt({ accepted, proposals }, threshold) {
-  const all = proposals.map(([, score, source, ends]) => ({ score, source, token_id: ends }));
-  return wouldAccept({ accepted, proposals: all }, threshold, "probability", [true]);
-}
 
 const thresholdPage = {
   id: "threshold",
@@ -98,11 +91,11 @@ const thresholdPage = {
     let threshold = 0.95;
     let reached = new Set();
     const draw = () => {
-      const pass = small.passes[number];
-      const count = acceptedAt(pass, threshold);
+      const pass = small.writing[number];
+      const count = small.wouldAccept(pass.index, threshold);
       reached.add(count);
-      window_.replaceChildren(proposals(pass, { accepted: count, threshold }));
-      told.textContent = `${count} of ${pass.proposals.length} accepted.`;
+      window_.replaceChildren(proposals(small, pass, { accepted: count, threshold }));
+      told.textContent = `${count} of ${pass.row.proposals.length} accepted.`;
       if (reached.has(3) && Math.max(...reached) >= 6) done();
     };
     const range = [THRESHOLDS[0], THRESHOLDS.at(-1), 0.01];
@@ -111,15 +104,15 @@ const thresholdPage = {
       draw();
     });
     // Begin at a pass in which there is something to choose.
-    const counts = (pass) => new Set(THRESHOLDS.map((value) => acceptedAt(pass, value)));
+    const counts = ({ index }) => new Set(THRESHOLDS.map((value) => small.wouldAccept(index, value)));
     const spread = (pass) => counts(pass).has(3) && Math.max(...counts(pass)) >= 6;
-    const begin = Math.max(0, small.passes.findIndex(spread));
+    const begin = Math.max(0, small.writing.findIndex(spread));
     const show = (to) => {
       number = to;
       reached = new Set();
       draw();
     };
-    const [controls] = walk(small.passes.length, show, begin);
+    const [controls] = walk(small.writing.length, show, begin);
     put(stage, knob, controls, window_, told);
     knob.show();
     controls.start();
@@ -141,17 +134,17 @@ const lowThresholdPage = {
   build(stage, { prompt, sweep }, done) {
     const text = make("div");
     const told = status("lens-learn-told");
-    const lastWrong = sweep.findLastIndex((lane) => lane.right === false);
+    const lastWrong = sweep.findLastIndex(({ lane }) => lane.right === false);
     const seen = new Set();
     const last = sweep.length - 1; // as everywhere: a lower τ is further left
-    const knob = slider("Threshold τ", [0, last, 1], last, (place) => sweep[place].threshold.toFixed(2), (place) => {
-      const lane = sweep[place];
-      const tokens = lane.written.length;
+    const knob = slider("Threshold τ", [0, last, 1], last, (place) => sweep[place].lane.settings.threshold.toFixed(2), (place) => {
+      const { lane, writing } = sweep[place];
+      const [tokens, passes] = [lane.written.length, writing.length];
       seen.add(place);
-      text.replaceChildren(written(lane, lane.passes.length, lane.right ? "right" : "wrong"));
+      text.replaceChildren(written(sweep[place], passes, lane.right ? "right" : "wrong"));
       told.textContent =
-        `${lane.right ? "✓ right" : "× wrong"} · ${tokens} tokens in ${lane.passes.length} passes, ` +
-        `${(tokens / lane.passes.length).toFixed(2)} tokens per forward`;
+        `${lane.right ? "✓ right" : "× wrong"} · ${tokens} tokens in ${passes} passes, ` +
+        `${(tokens / passes).toFixed(2)} tokens per forward`;
       if (place === lastWrong && seen.has(lastWrong + 1)) done();
     });
     put(stage, make("p", "lens-learn-prompt", prompt), knob, told, text);
@@ -226,19 +219,20 @@ const exactPage = {
     const text = make("div");
     const window_ = make("div");
     const told = status("lens-learn-told");
-    const same = ar.written.join("") === exact.written.join("");
-    const [controls, next] = walk(exact.passes.length, (to) => {
-      const pass = exact.passes[to];
-      const { drafts, right } = pass;
+    const same = ar.lane.written.join("") === exact.lane.written.join("");
+    const [controls, next] = walk(exact.writing.length, (to) => {
+      const { accepted, proposals: all } = exact.writing[to].row;
+      const drafts = all.filter(({ source }) => source === "draft").length;
+      const right = Math.min(drafts, accepted - 1);
       text.replaceChildren(written(exact, to));
-      window_.replaceChildren(proposals(pass, { kept: true }));
+      window_.replaceChildren(proposals(exact, exact.writing[to], { kept: true }));
       told.textContent = drafts
-        ? `${right} of ${plural(drafts, "draft")} accepted, and one token more: ${plural(pass.accepted, "token")} in this pass.`
-        : `No draft to check: ${plural(pass.accepted, "token")} in this pass.`;
+        ? `${right} of ${plural(drafts, "draft")} accepted, and one token more: ${plural(accepted, "token")} in this pass.`
+        : `No draft to check: ${plural(accepted, "token")} in this pass.`;
       if (right < drafts) done();
     });
     const compared =
-      `${exact.written.length} tokens in ${exact.passes.length} passes; one at a time takes ${ar.passes.length}. ` +
+      `${exact.lane.written.length} tokens in ${exact.writing.length} passes; one at a time takes ${ar.writing.length}. ` +
       `The two texts are ${same ? "the same" : "different"}.`;
     put(stage, controls, text, window_, told, make("p", "lens-learn-told", compared));
     controls.start();

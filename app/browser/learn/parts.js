@@ -1,7 +1,6 @@
 // The parts that pages of the course share: sliders, and a pass drawn as a row of proposals.
 
 import { button, make, put } from "../shared/dom.js";
-import { bandNode, sureness, tokenNode, visiblePiece } from "../shared/tokens.js";
 
 // A labelled slider; `act` gets its value, at once and on every change. The reading stands beside the label. `range` is
 // [lowest, highest, step].
@@ -21,30 +20,23 @@ export function slider(label, range, value, read, act) {
   return node;
 }
 
-// Text already written, as Compare shows it: a band for each of `lane.passes` up to number `count`.
+// Text already written, as Compare shows it: a band for each of the first `count` passes that write.
 export function written(lane, count, className = "") {
-  const text = make("div", `lens-learn-text ${className}`);
-  lane.passes.slice(0, count).forEach((pass, number) => {
-    const tokens = pass.proposals.slice(0, pass.accepted).map(([, score, kind, ends], place) => {
-      const sure = sureness(score, "probability");
-      return tokenNode(lane.written[pass.start + place], { kind, sure, first: place === 0, ends });
-    });
-    text.append(bandNode(number + 1, tokens));
-  });
-  return text;
+  const bands = lane.writing.slice(0, count).map((pass) => lane.band(pass));
+  return put(make("div", `lens-learn-text ${className}`), ...bands);
 }
 
 const READ = { clean: "real text", mask: "a mask", draft: "a draft", random: "a guess" };
 
-// The proposals of a pass over what each position read. `accepted` of them are taken; `shown` false hides the answers;
+// The proposals of a pass of this lane over what each position read. `accepted` of them are taken; `shown` false hides the answers;
 // with `kept`, what masks proposed is not thrown away.
-export function proposals(pass, { accepted = pass.accepted, threshold = null, shown = true, kept = false } = {}) {
+export function proposals(lane, { row: pass }, { accepted = pass.accepted, threshold = null, shown = true, kept = false } = {}) {
   const row = make("ol", "lens-learn-window");
-  pass.proposals.forEach(([piece, score, source, ends], place) => {
+  pass.proposals.forEach(({ token_id: token, score, source }, place) => {
     const taken = shown && place < accepted;
     const fate = !shown ? "open" : taken ? "taken" : kept && source === "mask" ? "kept" : "left";
     const cell = make("li", `lens-learn-cell ${source} ${fate}`);
-    cell.append(make("span", "lens-learn-proposal", shown ? (ends ? "end" : visiblePiece(piece)) : "?"));
+    cell.append(make("span", "lens-learn-proposal", shown ? lane.label(token) : "?"));
     const scale = make("span", "lens-learn-scale");
     const bar = make("span", "lens-learn-bar");
     bar.style.height = shown ? `${100 * Math.min(1, score)}%` : "0";

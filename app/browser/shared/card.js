@@ -25,7 +25,18 @@ export class Card {
     this.place(node.getClientRects()[0] ?? node.getBoundingClientRect());
   }
 
+  // Somebody points at this node, or at none. A card opened by a tap or by the keyboard stays until another takes its place;
+  // one opened by hovering goes.
+  point(node, stays, show, leave = () => this.close()) {
+    const { pinned = false } = this;
+    if (!node) return stays || !pinned ? leave() : undefined;
+    if (stays || node !== this.node) show();
+    this.pinned = stays || pinned;
+    return undefined;
+  }
+
   close() {
+    this.pinned = false;
     if (!this.node) return;
     this.node.classList.remove("chosen");
     this.focus.removeAttribute("aria-describedby");

@@ -3,7 +3,7 @@
 
 import { decoderOf, isCounted, isSurerWhenLower } from "../shared/decoders.js";
 import { sentenceOf } from "../shared/reasons.js";
-import { cut, decimals, plural, visiblePiece } from "../shared/tokens.js";
+import { bandNode, cut, plural, sureness, tokenNode, visiblePiece } from "../shared/tokens.js";
 import { thresholdless, wouldAccept } from "./what-if.js";
 
 const NAMES = { prefill: "Prompt", commit: "Cache", draft: "Draft" };
@@ -20,7 +20,7 @@ export class SteppedLane {
       written += row.accepted;
       return pass;
     });
-    this.count = number;
+    this.writing = this.passes.filter(({ counted }) => counted); // the passes that have a number
     this.family = decoderOf(lane.decoder).family;
     this.thresholdless = thresholdless(lane);
     this.byThreshold = this.thresholdless === "";
@@ -28,6 +28,16 @@ export class SteppedLane {
     // Bars are drawn from 0 to this: probabilities and margins end at 1, entropies where they end.
     this.top = isSurerWhenLower(lane.settings.score) ? scores.reduce((most, score) => Math.max(most, score), 0.5) : 1;
     this.highest = Math.ceil(this.top); // of the thresholds to try
+  }
+
+  // What the pass wrote, as Compare shows it; `proposed` says in its sign what proposed the tokens.
+  band({ number, from, row }, proposed) {
+    const tokens = row.proposals.slice(0, row.accepted).map(({ token_id: token, score, source }, place) => {
+      const kind = source === "random" || source === "copy" ? "draft" : source;
+      const sure = sureness(score, this.lane.settings.score);
+      return tokenNode(this.lane.written[from + place], { kind, sure, first: place === 0, ends: this.ends(token) });
+    });
+    return bandNode(number, tokens, proposed);
   }
 
   name(pass) {
@@ -81,8 +91,8 @@ export class SteppedLane {
 
   // Over the whole lane: tokens that the same passes would have accepted, tokens that they did accept, and the passes.
   wouldHave(threshold) {
-    const found = { then: 0, now: 0, passes: this.count, changed: 0 };
-    for (const { index, row } of this.passes.filter(({ counted }) => counted)) {
+    const found = { then: 0, now: 0, passes: this.writing.length, changed: 0 };
+    for (const { index, row } of this.writing) {
       const accepted = this.wouldAccept(index, threshold);
       found.then += accepted;
       found.now += row.accepted;

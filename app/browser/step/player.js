@@ -59,7 +59,7 @@ export class Player {
     const name = this.lane.name(pass);
     this.range.value = this.index;
     this.range.setAttribute("aria-valuetext", `${name}, step ${this.index + 1} of ${last + 1}`);
-    this.where.textContent = pass.counted ? `${name} of ${this.lane.count}` : name;
+    this.where.textContent = pass.counted ? `${name} of ${this.lane.writing.length}` : name;
     if (this.index === last) this.pause();
     this.onMove(this.index);
   }

@@ -32,7 +32,7 @@ class RunPicker {
   // The choice, and while nothing is shown the shipped runs as an offer.
   list() {
     const own = [...keeper.runs.values()].reverse().map((run) => [run.id, nameOf(run)]);
-    const entries = [...own, ...this.shipped.map(({ name, title }) => [`shipped:${name}`, title])];
+    const entries = [...own, ...this.shipped.map(({ name, title }) => [name, title])];
     if (!this.shown) entries.unshift(["", "choose one"]);
     this.choice.replaceChildren(...entries.map(([value, text]) => new Option(text, value)));
     this.choice.value = this.shown ? this.shown.value : "";
@@ -44,13 +44,22 @@ class RunPicker {
   }
 
   offer({ name, title, note, lanes }) {
-    const node = button("lens-box lens-stack step-offer", "", () => this.pick(`shipped:${name}`));
+    const node = button("lens-box lens-stack step-offer", "", () => this.pick(name));
     return put(node, make("b", "", title), make("span", "", note), make("span", "lens-note", lanes));
   }
 
+  ships(run) {
+    return this.shipped.some(({ name }) => name === run);
+  }
+
+  has(run) {
+    return this.ships(run) || keeper.runs.has(run);
+  }
+
+  // A run by its name or identity.
   async pick(value, place = {}) {
     this.coming = true;
-    const shipped = value.startsWith("shipped:") && (await this.ask("shipped", value.slice(8)));
+    const shipped = this.ships(value) && (await this.ask("shipped", value));
     this.coming = false;
     const run = shipped ? JSON.parse(shipped) : keeper.open(value);
     if (run) this.show(value, run, place);
@@ -98,9 +107,9 @@ class RunPicker {
   // Show what "lens:step" asked for, as soon as it is there.
   fulfil() {
     const { wish } = keeper;
-    if (!wish || !(isShipped(this, wish.run) || keeper.runs.has(wish.run))) return;
+    if (!this.has(wish?.run)) return;
     keeper.wish = null;
-    this.pick(isShipped(this, wish.run) ? `shipped:${wish.run}` : wish.run, wish);
+    this.pick(wish.run, wish);
   }
 
   // At first: what was asked for, else the newest run of this page, else the one from before the page was loaded.
@@ -125,7 +134,6 @@ class RunPicker {
 }
 
 const megabytes = (bytes) => `${decimals(bytes / 1e6, 1)} MB`;
-const isShipped = (picker, run) => picker.shipped.some(({ name }) => name === run);
 
 // `run` is a document, or what the keeper says of one.
 function nameOf(run) {
@@ -142,7 +150,7 @@ function nameOf(run) {
 function stepAddress(picker, view, { now, begun }) {
   const say = () => view.run && place?.say(stepPlace(picker, view));
   const restore = async (wanted) => {
-    if (!isShipped(picker, wanted.run)) await begun;
+    if (!picker.ships(wanted.run)) await begun;
     const refused = await stepTo(picker, view, wanted);
     say();
     return refused;
@@ -155,11 +163,10 @@ function stepAddress(picker, view, { now, begun }) {
 // Show what an address asks for; the names that it cannot be asked for by.
 async function stepTo(picker, view, { run, lane, pass }) {
   if (run === undefined) return [];
-  const shipped = isShipped(picker, run);
   const all = Object.entries({ run, lane, pass }).flatMap(([name, value]) => (value === undefined ? [] : [name]));
-  if (!shipped && !keeper.runs.has(run)) return all;
+  if (!picker.has(run)) return all;
   const number = /^[1-9]\d{0,5}$/.test(pass ?? "") ? Number(pass) : null;
-  await picker.pick(shipped ? `shipped:${run}` : run, { lane, number });
+  await picker.pick(run, { lane, number });
   if (!view.run) return all;
   const refused = [];
   if (lane !== undefined && view.lane.lane.key !== lane) refused.push("lane");
@@ -171,7 +178,7 @@ async function stepTo(picker, view, { run, lane, pass }) {
 function stepPlace({ shown }, { run, lane, pass }) {
   const number = lane.passes.slice(0, pass.index + 1).findLast(({ counted }) => counted)?.number ?? 1;
   return {
-    run: shown.value.replace(/^shipped:/, ""),
+    run: shown.value,
     lane: lane.lane.key === usualLane(run).key ? null : lane.lane.key,
     pass: number === 1 ? null : number,
   };

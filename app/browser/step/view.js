@@ -2,7 +2,7 @@
 
 import { decoderOf } from "../shared/decoders.js";
 import { button, make, put, status } from "../shared/dom.js";
-import { bandNode, decimals, givenNode, letterWords, plural, proposedBy, sureness, thresholdName, tokenNode } from "../shared/tokens.js";
+import { decimals, givenNode, letterWords, plural, proposedBy, thresholdName } from "../shared/tokens.js";
 import { columnsOf, SteppedLane } from "./lane.js";
 import { MatrixView, ProposalCard, TreeView, WindowView } from "./pass.js";
 import { Player } from "./player.js";
@@ -60,8 +60,7 @@ export class StepView {
     const wide = found.records.some((record) => record.rows[0].proposals.length > ROOMY);
     this.panel.className = `step-panel lens-box lens-lane-${this.lane.family}${wide ? " wide" : ""}`;
     this.passage.open(this.lane, this.run.question.answer_prefix);
-    const first = this.lane.passes.find(({ counted }) => counted)?.index ?? 0;
-    this.player.open(this.lane, number ? this.lane.find(number) : first);
+    this.player.open(this.lane, this.lane.find(number ?? 1));
     this.whatIf.open(this.lane);
   }
 
@@ -107,16 +106,9 @@ export class StepView {
     this.draw();
   }
 
-  // A card opened by a tap or by the keyboard stays until another takes its place; one opened by hovering goes.
   pick(node, stays) {
     this.matrix.mark(node ? Number(node.dataset.column) : null);
-    if (node?.dataset.place !== undefined) {
-      if (node !== this.card.node) this.card.show(node, this.lane, this.pass);
-      this.pinned = stays || (this.pinned && node === this.card.node);
-    } else if (stays || !this.pinned) {
-      this.card.close();
-      this.pinned = false;
-    }
+    this.card.point(node?.dataset.place && node, stays, () => this.card.show(node, this.lane, this.pass));
   }
 
   // The keys work wherever the focus is, as long as the view is on screen and nothing else is meant.
@@ -149,15 +141,10 @@ class PassageView {
     this.groups = new Map();
     this.root.replaceChildren(...(start ? [givenNode(start)] : []));
     const letters = {};
-    for (const pass of lane.passes.filter(({ counted }) => counted)) {
-      const tokens = pass.row.proposals.slice(0, pass.row.accepted).map((proposal, place) => {
-        const piece = lane.lane.written[pass.from + place];
-        const sure = sureness(proposal.score, lane.lane.settings.score);
-        const kind = proposal.source === "random" || proposal.source === "copy" ? "draft" : proposal.source;
-        return tokenNode(piece, { kind, sure, first: place === 0, ends: lane.ends(proposal.token_id) });
-      });
-      const proposed = proposedBy(pass.row.proposals.slice(0, tokens.length).map(({ source }) => source), lane.lane.decoder);
-      const group = bandNode(this.groups.size + 1, tokens, proposed);
+    for (const pass of lane.writing) {
+      const { accepted, proposals } = pass.row;
+      const proposed = proposedBy(proposals.slice(0, accepted).map(({ source }) => source), lane.lane.decoder);
+      const group = lane.band(pass, proposed);
       Object.assign(letters, proposed);
       group.classList.add("ahead");
       group.dataset.index = pass.index;

@@ -56,7 +56,7 @@ export class WhatIf {
     this.lane = lane;
     Object.assign(this.range, { min: 0, max: lane.highest, step: 0.01 });
     for (const node of [this.label, this.reading]) node.hidden = !lane.byThreshold;
-    this.start = lane.passes.find(({ row, counted }) => counted && row.threshold !== null)?.row.threshold ?? 1;
+    this.start = lane.writing.find(({ row }) => row.threshold !== null)?.row.threshold ?? 1;
     this.set(null);
   }
 

@@ -22,25 +22,28 @@ def test_the_material_never_looks_like_markup() -> None:
 
 
 def test_every_way_of_writing_accepts_what_it_wrote(material: dict[str, Any]) -> None:
-    for lane in (material["ar"], material["mars"], material["exact"], material["small"], *material["sweep"]):
-        assert sum(step["accepted"] for step in lane["passes"]) == len(lane["written"])
+    for each in (material["ar"], material["mars"], material["exact"], material["small"], *material["sweep"]):
+        assert sum(step["row"]["accepted"] for step in each["writing"]) == len(each["lane"]["written"])
 
 
 def test_exact_decoding_wrote_ars_text_in_fewer_passes(material: dict[str, Any]) -> None:
-    assert material["exact"]["written"] == material["ar"]["written"]
-    assert len(material["exact"]["passes"]) < len(material["ar"]["passes"])
+    assert material["exact"]["lane"]["written"] == material["ar"]["lane"]["written"]
+    assert len(material["exact"]["writing"]) < len(material["ar"]["writing"])
 
 
 def test_the_recorded_threshold_accepts_what_was_recorded(material: dict[str, Any], in_node: Any) -> None:
-    counted = "({ acceptedAt }, passes) => passes.map((pass) => acceptedAt(pass, 0.95))"
-    passes = material["small"]["passes"]
-    assert in_node("learn/pages.js", counted, passes) == [step["accepted"] for step in passes]
+    counted = """({ SteppedLane }, lane) => {
+        const stepped = new SteppedLane(lane);
+        return stepped.writing.map(({ index }) => stepped.wouldAccept(index, 0.95));
+    }"""
+    small = material["small"]
+    assert in_node("step/lane.js", counted, small["lane"]) == [step["row"]["accepted"] for step in small["writing"]]
 
 
 def test_exact_decoding_refused_a_draft_somewhere(material: dict[str, Any]) -> None:
-    passes = material["exact"]["passes"]
-    assert any(step["right"] < step["drafts"] for step in passes)
-    assert all(step["right"] <= step["accepted"] - 1 for step in passes)
+    rows = [step["row"] for step in material["exact"]["writing"]]
+    drafts = [sum(each["source"] == "draft" for each in row["proposals"]) for row in rows]
+    assert any(row["accepted"] - 1 < count for row, count in zip(rows, drafts, strict=True))
 
 
 def test_the_problem_can_be_asked_again(material: dict[str, Any]) -> None:
@@ -51,13 +54,13 @@ def test_the_problem_can_be_asked_again(material: dict[str, Any]) -> None:
 def test_the_real_model_wrote_one_text_three_ways(
     material: dict[str, Any],
 ) -> None:
-    assert [material[way]["checkpoint"] for way in ("ar", "mars", "exact")] == [
+    assert [material[way]["lane"]["checkpoint"] for way in ("ar", "mars", "exact")] == [
         "smollm2-135m-sft",
         "smollm2-135m-mars",
         "smollm2-135m-mars",
     ]
-    assert material["mars"]["written"] == material["ar"]["written"]
-    assert max(step["accepted"] for step in material["mars"]["passes"]) >= 3
+    assert material["mars"]["lane"]["written"] == material["ar"]["lane"]["written"]
+    assert max(step["row"]["accepted"] for step in material["mars"]["writing"]) >= 3
 
 
 def test_a_wide_pass_costs_less_than_several(material: dict[str, Any]) -> None:
