@@ -74,7 +74,7 @@ def build(page: gr.Blocks, runner: Runner, run_cache: RunCache) -> None:
     )
 
     def warm() -> None:
-        answer(FIRST)
+        run_cache.once("first", lambda: answer(FIRST))
 
     def reply(event: gr.EventData) -> str:
         return answer(event._data)

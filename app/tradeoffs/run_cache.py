@@ -3,7 +3,7 @@
 from collections.abc import Callable, Hashable
 from pathlib import Path
 from threading import RLock
-from typing import Any
+from typing import Any, TypeVar
 
 import pandas as pd
 
@@ -12,6 +12,7 @@ from analysis.measured import read_measured
 from analysis.runs import RunStore, open_runs, read_runs
 from app.models.sentences import error_sentence
 
+_T = TypeVar("_T")
 RUNS = Path(__file__).parents[2] / "assets" / "runs"
 
 
@@ -23,29 +24,27 @@ class RunCache:
         self._lock = RLock()
         self._results: dict[Hashable, Any] = {}
 
-    def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
+    def once(self, key: Hashable, make: Callable[[], _T]) -> _T:
         """The result of `make`, called only when the key is new."""
         with self._lock:
             if key not in self._results:
                 self._results[key] = make()
-            return self._results[key]
+            result: _T = self._results[key]
+            return result
 
     @property
     def runs(self) -> RunStore:
-        runs: RunStore = self.once("read", self._read)[0]
-        return runs
+        return self.once("read", self._read)[0]
 
     @property
     def problems(self) -> tuple[str, ...]:
         """A sentence, without paths, for each run or table that cannot be used."""
-        problems: tuple[str, ...] = self.once("read", self._read)[1]
-        return problems
+        return self.once("read", self._read)[1]
 
     def table(self, task: str = POOLED) -> pd.DataFrame:
         """The table of `analysis.figures.measure` for one family or all."""
         tables = self.once("read", self._read)[2]
-        table: pd.DataFrame = self.once(("table", task), lambda: tables(task))
-        return table
+        return self.once(("table", task), lambda: tables(task))
 
     def _read(self) -> tuple[RunStore, tuple[str, ...], Callable[[str], pd.DataFrame]]:
         problems, tables = list[str](), None

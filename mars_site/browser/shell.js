@@ -31,7 +31,6 @@ const ANSWERS = {
   step: {
     read: ({ text }) => ({ run: JSON.stringify(readRun(text)) }),
     shipped: async ({ text }) => ({ run: await dataText(`runs/${text}.json`) }),
-    shared: () => ({ problem: "Only the app saves runs for a link. Ask for the run as a file." }),
   },
   tradeoffs: {
     view: ({ about }) => viewOf(about),
