@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from app.board import messages
-from app.board.messages import FEWEST, Outcome, Plan
+from app.board.messages import FEWEST, Plan
 from app.compare import stream
 from app.compare.lane import Lane, keep
 from app.compare.lane_choice import LaneChoice
@@ -188,7 +188,9 @@ def board() -> Message:
     plan = Plan(count=FEWEST, task="logic", first=4)
     lanes = [card("a", "ar", title="=AR"), card("b", "masks", checkpoint="mars, b8"), card("c", "masks", problem="No.")]
     wrote = {
-        key: messages.wrote(key, 0, Outcome(text="t", right=right, tokens=6, passes=3, seconds=1.0, reason="stop"))
+        key: messages.ProblemDone(
+            kind="wrote", lane=key, problem=0, right=right, text="t", tokens=6, passes=3, seconds=1.0, reason="stop"
+        )
         for key, right in (("a", True), ("b", False))
     }
     opening = messages.opening(plan, plan.problems[:2], lanes)

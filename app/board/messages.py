@@ -55,12 +55,14 @@ class Plan:
         ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """The answer of a lane to one problem."""
+class ProblemDone(StrictDict):
+    """The answer of a lane to a problem; `seconds` are those of its model time."""
 
-    text: str
+    kind: Literal["wrote"]
+    lane: str
+    problem: int
     right: bool
+    text: str
     tokens: int
     passes: int
     seconds: float
@@ -77,7 +79,7 @@ class BoardLane:
     request: LaneRequest
     threshold: float | None = None
     turned: bool = False
-    outcomes: dict[int, Outcome] = field(default_factory=dict)
+    answers: dict[int, ProblemDone] = field(default_factory=dict)
 
     @property
     def decoder(self) -> str:
@@ -85,23 +87,26 @@ class BoardLane:
 
     @property
     def right(self) -> int:
-        return sum(outcome.right for outcome in self.outcomes.values())
+        return sum(answer["right"] for answer in self.answers.values())
 
-    def add(self, number: int, problem: tasks.Problem, lane: Lane) -> Outcome:
+    def add(self, number: int, problem: tasks.Problem, lane: Lane) -> ProblemDone:
         """Judge the finished answer of `lane` to this problem."""
         thresholds = [record.rows[0].threshold for record in lane.records if record.phase in COUNTED]
-        before = thresholds[0] if not self.outcomes else self.threshold
+        before = thresholds[0] if not self.answers else self.threshold
         self.turned |= any(threshold != before for threshold in thresholds)
-        self.threshold, tally = thresholds[-1], lane.tally
-        self.outcomes[number] = outcome = Outcome(
-            text=lane.text,
-            right=problems.is_right(problem, lane.text),
-            tokens=tally.tokens,
-            passes=tally.passes,
-            seconds=tally.seconds,
+        self.threshold, text = thresholds[-1], lane.text
+        self.answers[number] = answer = ProblemDone(
+            kind="wrote",
+            lane=lane.key,
+            problem=number,
+            right=problems.is_right(problem, text),
+            text=text[:LONGEST_TEXT] + "…" if len(text) > LONGEST_TEXT else text,
+            tokens=lane.tally.tokens,
+            passes=lane.tally.passes,
+            seconds=lane.tally.seconds,
             reason=lane.finish_reason or "stop",
         )
-        return outcome
+        return answer
 
 
 class Problem(StrictDict):
@@ -134,25 +139,11 @@ class LanesLoaded(StrictDict):
     baseline: str | None
 
 
-class ProblemsBegun(StrictDict):
-    """A lane has begun these problems."""
+class ProblemBegun(StrictDict):
+    """The lanes write this problem now."""
 
     kind: Literal["writing"]
-    lane: str
-    problems: list[int]
-
-
-class ProblemDone(StrictDict):
-    """A lane is through with a problem."""
-
-    kind: Literal["wrote"]
-    lane: str
     problem: int
-    right: bool
-    text: str
-    tokens: int
-    passes: int
-    reason: FinishReason
 
 
 class Pairs(StrictDict):
@@ -187,7 +178,7 @@ class Score(StrictDict):
 
 
 Message = Annotated[
-    Opening | LanesLoaded | ProblemsBegun | ProblemDone | Score | Status | Refusal, Field(discriminator="kind")
+    Opening | LanesLoaded | ProblemBegun | ProblemDone | Score | Status | Refusal, Field(discriminator="kind")
 ]
 """Whatever a score board tells its page."""
 
@@ -215,24 +206,10 @@ def opening(plan: Plan, chosen: Sequence[tasks.Problem], lanes: Sequence[Card]) 
     }
 
 
-def wrote(key: str, number: int, outcome: Outcome) -> ProblemDone:
-    cut = len(outcome.text) > LONGEST_TEXT
-    return {
-        "kind": "wrote",
-        "lane": key,
-        "problem": number,
-        "right": outcome.right,
-        "text": outcome.text[:LONGEST_TEXT] + "…" if cut else outcome.text,
-        "tokens": outcome.tokens,
-        "passes": outcome.passes,
-        "reason": outcome.reason,
-    }
-
-
 def standing(lane: BoardLane, baseline: BoardLane) -> Score:
     """The row of `lane`, rounded for the page; the baseline itself has neither speed-up nor pairs."""
-    answers, request = [*lane.outcomes.values()], lane.request
-    n, tokens, shared = len(answers), sum(one.tokens for one in answers), _both(lane, baseline)
+    answers, request = [*lane.answers.values()], lane.request
+    n, tokens, shared = len(answers), sum(one["tokens"] for one in answers), _both(lane, baseline)
     other = lane is not baseline
     same = comparable(request.checkpoint, baseline.request.checkpoint)
     return {
@@ -241,7 +218,7 @@ def standing(lane: BoardLane, baseline: BoardLane) -> Score:
         "n": n,
         "right": lane.right,
         "interval": [round(end, 5) for end in wilson_interval(lane.right, n)] if n else None,
-        "tokensPerForward": round(tokens / sum(one.passes for one in answers), 4) if n else None,
+        "tokensPerForward": round(tokens / sum(one["passes"] for one in answers), 4) if n else None,
         "tokensPerProblem": round(tokens / n, 2) if n else None,
         "tokensPerSecond": round(_speed(answers), 2) if n else None,
         "speedup": round(_speed(shared[0]) / _speed(shared[1]), 4) if other and same and shared[0] else None,
@@ -253,7 +230,7 @@ def standing(lane: BoardLane, baseline: BoardLane) -> Score:
 
 def pairs(lane: BoardLane, baseline: BoardLane) -> Pairs:
     """Both lanes on the problems that both have finished."""
-    verdicts = [(mine.right, theirs.right) for mine, theirs in zip(*_both(lane, baseline), strict=True)]
+    verdicts = [(mine["right"], theirs["right"]) for mine, theirs in zip(*_both(lane, baseline), strict=True)]
     difference = PairedDifference(
         n=len(verdicts), gained=verdicts.count((True, False)), lost=verdicts.count((False, True))
     )
@@ -266,11 +243,11 @@ def pairs(lane: BoardLane, baseline: BoardLane) -> Pairs:
     }
 
 
-def _both(lane: BoardLane, baseline: BoardLane) -> tuple[list[Outcome], list[Outcome]]:
+def _both(lane: BoardLane, baseline: BoardLane) -> tuple[list[ProblemDone], list[ProblemDone]]:
     """The answers of both lanes to the problems that both have finished."""
-    numbers = [number for number in lane.outcomes if number in baseline.outcomes]
-    return [lane.outcomes[number] for number in numbers], [baseline.outcomes[number] for number in numbers]
+    numbers = [number for number in lane.answers if number in baseline.answers]
+    return [lane.answers[number] for number in numbers], [baseline.answers[number] for number in numbers]
 
 
-def _speed(answers: Sequence[Outcome]) -> float:
-    return sum(one.tokens for one in answers) / sum(one.seconds for one in answers)
+def _speed(answers: Sequence[ProblemDone]) -> float:
+    return sum(one["tokens"] for one in answers) / sum(one["seconds"] for one in answers)

@@ -50,12 +50,11 @@ def _steps(runner: Runner, _: str, live: LiveRun, plan: Plan, choices: Sequence[
                 raise ValueError(cannot_write(cards))
             baseline = lanes[key]
             yield Step((stream.state("running", f"The lanes solve {plan.count} problems."),))
-        begun = [messages.ProblemsBegun(kind="writing", lane=one.lane.key, problems=[number]) for one in entries]
-        yield Step((*begun,))
+        yield Step((messages.ProblemBegun(kind="writing", problem=number),))
         for entry in _finished(entries, live, runner.queue):
-            outcome = lanes[entry.lane.key].add(number, problem, entry.lane)
+            answer = lanes[entry.lane.key].add(number, problem, entry.lane)
             rows = (standing(lane, baseline) for lane in lanes.values())
-            yield Step((messages.wrote(entry.lane.key, number, outcome), *rows))
+            yield Step((answer, *rows))
         if live.stopped:
             break
     yield Step((_closing([*lanes.values()], live),))
@@ -94,4 +93,4 @@ def _closing(lanes: Sequence[BoardLane], live: LiveRun) -> stream.Status:
 
 
 def _result(lane: BoardLane) -> str:
-    return f"{lane.right} of {len(lane.outcomes)} right" if lane.outcomes else "no answer was finished"
+    return f"{lane.right} of {len(lane.answers)} right" if lane.answers else "no answer was finished"

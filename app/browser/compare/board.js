@@ -13,7 +13,11 @@ export class BoardModel {
     this.state = { state: "loading", sentence: "" };
     this.scores = new Map();
     this.cells = opening.problems.map(() => new Map());
-    this.done = 0;
+    this.current = null; // the number of the problem that the lanes write
+  }
+
+  get done() {
+    return this.cells.reduce((sum, cells) => sum + cells.size, 0);
   }
 
   get writers() {
@@ -31,32 +35,15 @@ export class BoardModel {
   // pending, writing, right, wrong, or stopped
   standing(key, number) {
     const cell = this.cells[number].get(key);
-    if (!cell) return this.lane(key).problem ? "absent" : "pending";
-    return cell.text === undefined ? cell.standing : cell.right ? "right" : "wrong";
+    if (cell) return cell.right ? "right" : "wrong";
+    if (this.lane(key).problem) return "absent";
+    if (number !== this.current) return "pending";
+    return this.over ? "stopped" : "writing";
   }
 
   differs(number) {
     const verdicts = new Set(this.writers.map((lane) => this.standing(lane.key, number)));
     return verdicts.has("right") && verdicts.has("wrong");
-  }
-
-  begin(key, number) {
-    this.cells[number].set(key, { standing: "writing" });
-  }
-
-  finish(message) {
-    if (this.cells[message.problem].get(message.lane)?.text === undefined) this.done += 1;
-    this.cells[message.problem].set(message.lane, message);
-  }
-
-  // Give up the answers that are still being written; returns the numbers of their problems.
-  abandon() {
-    const writing = ({ standing }) => standing === "writing";
-    return this.cells.flatMap((cells, number) => {
-      const left = [...cells.values()].filter(writing);
-      for (const cell of left) cell.standing = "stopped";
-      return left.length ? [number] : [];
-    });
   }
 }
 
@@ -100,14 +87,14 @@ class Board extends RunView {
     this.grid.open(this.model);
   }
 
-  writing({ lane, problems }) {
-    for (const number of problems) this.model.begin(lane, number);
-    this.refresh(problems);
+  writing({ problem }) {
+    this.model.current = problem;
+    this.refresh(problem);
   }
 
   wrote(message) {
-    this.model.finish(message);
-    this.refresh([message.problem]);
+    this.model.cells[message.problem].set(message.lane, message);
+    this.refresh(message.problem);
     this.advance();
   }
 
@@ -123,7 +110,7 @@ class Board extends RunView {
     this.model.state = message;
     this.bar.hidden = this.model.over;
     if (!this.model.over) return;
-    this.refresh(this.model.abandon());
+    if (this.model.current !== null) this.refresh(this.model.current);
     for (const lane of this.model.lanes) this.table.draw(this.model, lane.key);
   }
 
@@ -133,11 +120,9 @@ class Board extends RunView {
     this.say(sentence);
   }
 
-  refresh(numbers) {
-    for (const number of numbers) {
-      this.grid.draw(this.model, number);
-      if (this.problem.number === number) this.problem.open(this.model, number);
-    }
+  refresh(number) {
+    this.grid.draw(this.model, number);
+    if (this.problem.number === number) this.problem.open(this.model, number);
   }
 
   advance() {
@@ -187,7 +172,7 @@ class ProblemCard {
     const verdict = make("span", `lens-badge ${standing}`, `${SIGNS[standing]} ${WORDS[standing]}`.trim());
     const box = make("article", `lens-box board-text ${familyClass(lane)}`);
     put(box, put(make("p", "lens-row"), make("b", "board-title", lane.title), verdict));
-    if (cell?.text === undefined) return box;
+    if (!cell) return box;
     const rate = decimals(cell.tokens / Math.max(1, cell.passes), 2);
     const cut = cell.reason === "length" ? " · cut at the length limit" : "";
     const counts = `${cell.tokens} tokens in ${cell.passes} passes · ${rate} tokens / pass${cut}`;

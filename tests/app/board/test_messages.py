@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from analysis.stats.intervals import wilson_interval
-from app.board.messages import BoardLane, Outcome, Plan, pairs, standing
+from app.board.messages import BoardLane, Plan, ProblemDone, pairs, standing
 from app.compare.lane_choice import LaneChoice
 from app.compare.lane_request import LaneRequest
 from app.compare.problems import LARGEST_SEED
@@ -56,8 +56,10 @@ def lane(verdicts: dict[int, bool], *, seconds: float = 2.0) -> BoardLane:
     model: Any = SimpleNamespace(engine=None, kinds={"masks"}, block_size=4)
     found = BoardLane(LaneRequest(key="a", title="A", choice=LaneChoice(checkpoint="any"), checkpoint=model), 0.9)
     for number, right in verdicts.items():
-        counts = {"tokens": 10 + number, "passes": 5, "seconds": seconds}
-        found.outcomes[number] = Outcome(text="", right=right, reason="stop", **counts)
+        counts: Any = {"tokens": 10 + number, "passes": 5, "seconds": seconds}
+        found.answers[number] = ProblemDone(
+            kind="wrote", lane="a", problem=number, text="", right=right, reason="stop", **counts
+        )
     return found
 
 
