@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.figures import FIGURES
-from app.compare import problems, recorded
+from app.compare import problems
 from app.compare.runner import Runner
 from app.models.manager import Models
 from app.runs.run import Run, read, shipped, to_json
@@ -17,6 +17,7 @@ from app.tabs.tradeoffs import FIRST, answering
 from app.tradeoffs.drawing import View
 from app.tradeoffs.run_cache import RunCache
 from mars.garbage import gc_frozen
+from mars_site import recorded
 
 EXAMPLES = Path(__file__).parents[1] / "assets" / "examples"
 BUDGETS = (View().points, 1.0, 5.0)

@@ -61,7 +61,7 @@ LAYERS: dict[str, list[dict[str, str]]] = {
         {"scheduling": "scheduling"},
         {"models": "models"},
         {"compare": "compare"},
-        {"board": "board", "tradeoffs": "tradeoffs"},
+        {"tradeoffs": "tradeoffs"},
         {"tabs": "tabs"},
         {"api": "api"},
         {"page": "page"},
@@ -69,7 +69,8 @@ LAYERS: dict[str, list[dict[str, str]]] = {
         {"__main__": "__main__"},
     ],
     "mars_site": [
-        {"onnx": "onnx", "record": "record", "records": "records", "zerogpu": "zerogpu"},
+        {"onnx": "onnx", "record": "record", "recorded": "recorded", "zerogpu": "zerogpu"},
+        {"records": "records"},
         {"live": "live", "page": "page"},
         {"command": "command"},
     ],

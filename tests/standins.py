@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
 
-from app.board import messages
-from app.board.messages import FEWEST, Plan
 from app.compare import stream
+from app.compare.board import FEWEST, Plan, ProblemDone, opening
+from app.compare.board import Message as BoardMessage
 from app.compare.lane import Lane, keep
 from app.compare.lane_choice import LaneChoice
 from app.compare.lane_request import LaneRequest
@@ -146,7 +146,7 @@ def cases() -> dict[str, Any]:
     for message in found["passes"].values():
         checked(stream.Message, message)
     for message in (found["board"]["opening"], *found["board"]["wrote"].values()):
-        checked(messages.Message, message)
+        checked(BoardMessage, message)
     return found
 
 
@@ -188,13 +188,12 @@ def board() -> Message:
     plan = Plan(count=FEWEST, task="logic", first=4)
     lanes = [card("a", "ar", title="=AR"), card("b", "masks", checkpoint="mars, b8"), card("c", "masks", problem="No.")]
     wrote = {
-        key: messages.ProblemDone(
+        key: ProblemDone(
             kind="wrote", lane=key, problem=0, right=right, text="t", tokens=6, passes=3, seconds=1.0, reason="stop"
         )
         for key, right in (("a", True), ("b", False))
     }
-    opening = messages.opening(plan, plan.problems[:2], lanes)
-    return {"opening": opening, "wrote": wrote}
+    return {"opening": opening(plan, plan.problems[:2], lanes), "wrote": wrote}
 
 
 if __name__ == "__main__":

@@ -67,20 +67,12 @@ class Follow(StrictDict):
 
 
 class Opening(StrictDict):
-    """The first message of a run or of the idle stage; with `recorded` the clocks of its lanes count passes."""
+    """The first message of a run or of the idle stage; `recorded` is the prompt of a run whose clocks count passes."""
 
     kind: Literal["open"]
     id: str
     lanes: list[Card]
-    recorded: NotRequired[Literal[True]]
-
-
-class Recording(StrictDict):
-    """The first message of the recorded run: its prompt and its lanes."""
-
-    kind: Literal["recorded"]
-    prompt: str
-    lanes: list[Card]
+    recorded: NotRequired[str]
 
 
 class Refusal(StrictDict):

@@ -18,8 +18,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from app import site
 from app.browser import bundle
-from app.compare import recorded
 from app.compare.event_stream import EventStream
 from app.compare.runner import Runner
 
@@ -57,7 +57,7 @@ def routes(runner: Runner) -> list[Route]:
         segno.make(link, error="l", micro=False).save(drawn, "svg", light="#fff", xmldecl=False, omitsize=True)
         return Response(drawn.getvalue(), media_type="image/svg+xml")
 
-    first_run = bundle.route(f"/{recorded.RECORDED}", recorded.lines, kept="public, max-age=86400", kind="text/plain")
+    first_run = bundle.route(f"/{site.RECORDED}", site.first_run, kept="public, max-age=86400", kind="text/plain")
     return [
         Route("/healthz", answer_health, methods=["GET", "HEAD"]),
         Route("/code.svg", answer_code, methods=["GET", "HEAD"]),

@@ -4,9 +4,8 @@ from typing import Any
 
 import gradio as gr
 
-from app.board import scoring
-from app.board.messages import ALL, FEWEST, MOST, USUAL, Plan
 from app.compare import problems
+from app.compare.board import ALL, FEWEST, MOST, USUAL, Plan, start
 from app.tabs import compare
 from app.tabs.parts import QUIET, begun, drawn, ended, refusal
 
@@ -60,7 +59,7 @@ class Board:
             plan = Plan(**found, max_new_tokens=limit or 0, limits=self._comparing.runner.limits)
             choices = self._comparing.row.read(*lanes)
             tau = compare.threshold_of(threshold)
-            identity = scoring.start(self._comparing.runner, str(request.session_hash), plan, choices, tau)
+            identity = start(self._comparing.runner, str(request.session_hash), plan, choices, tau)
         except ValueError as error:
             return refusal(error), gr.skip(), gr.skip()
         return begun(identity)

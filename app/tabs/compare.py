@@ -9,11 +9,11 @@ from gradio.components import Component
 from app.compare import problems, sweep
 from app.compare.comparison import Question
 from app.compare.lane_choice import LANE_KEYS
-from app.compare.recorded import RECORDED
 from app.compare.runner import Runner
 from app.models.pairs import Pair
 from app.runs.run import to_json
 from app.scheduling import FULL_SPEED, PACES, rate
+from app.site import RECORDED
 from app.tabs import parts
 from app.tabs.lanes import LaneRow, build_count
 from app.tabs.question import QuestionForm, build_models

@@ -9,7 +9,7 @@ from typing import Any
 import gradio as gr
 import pytest
 
-from app.board.messages import Plan
+from app.compare.board import Plan
 from app.models import pairs
 from app.tabs.compare import Tab, stop_words, threshold_of, threshold_words
 from app.tabs.parts import slider_value

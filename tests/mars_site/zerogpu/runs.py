@@ -9,9 +9,8 @@ import spaces  # noqa: F401 - first, as in app.py
 import torch
 from gradio.context import LocalContext
 
-from app.board import scoring
-from app.board.messages import Plan
-from app.compare import problems, sweep
+from app.compare import board, problems, sweep
+from app.compare.board import Plan
 from app.compare.comparison import Question
 from app.compare.lane_choice import LaneChoice
 from app.compare.runner import Runner
@@ -51,7 +50,7 @@ if __name__ == "__main__":
         "steered": written(runner, 20.0, lambda: setattr(runner.sessions.live("me").slider, "threshold", 0.99)),
         "stopped": written(runner, 20.0, lambda: runner.sessions.stop("me")),
         "sweep": last(runner, sweep.start(runner, "me", question, PAIR)),
-        "board": last(runner, scoring.start(runner, "me", Plan(count=5, first=1, max_new_tokens=16), PAIR, 0.9)),
+        "board": last(runner, board.start(runner, "me", Plan(count=5, first=1, max_new_tokens=16), PAIR, 0.9)),
         "loaded": runner.models.state()["loaded"],
         "here": written(Runner(Models(TINY_SOURCES, Loader("cpu", 1)), AdmissionQueue(), Sessions())),
     }

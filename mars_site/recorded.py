@@ -1,7 +1,7 @@
 """Recorded runs as the lines of messages that a live run sends, on a clock that counts passes; no model is needed."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cache
 from typing import Any
 
@@ -13,23 +13,21 @@ from mars import decoders
 from mars.metrics import Tally
 
 NAME = "5-first-look"
-RECORDED = "static/recorded.txt"
-"""Its address, relative to the page (app/server/routes.py)."""
 
 
 @cache
-def lines() -> bytes:
-    """All lines, the lanes side by side in the order of their clocks; nothing where the run is missing."""
+def first_run() -> bytes:
+    """The lines of the run that the page of the app plays before anything else; nothing where it is missing."""
     run = shipped().get(NAME)
     if run is None:
         return b""
-    first = stream.Recording(kind="recorded", prompt=run.question.prompt, lanes=[*_cards(run)])
-    return stream.lines([first, *_messages(run)]).encode()
+    unjudged = [replace(lane, right=None) for lane in run.lanes]  # a verdict takes a line above the text
+    return played(replace(run, lanes=tuple(unjudged))).encode()
 
 
 def played(run: Run) -> str:
     """The lines of a run that a page follows from a file, as it would follow a live one."""
-    first = stream.Opening(kind="open", id=run.id, lanes=[*_cards(run)], recorded=True)
+    first = stream.Opening(kind="open", id=run.id, lanes=[*_cards(run)], recorded=run.question.prompt)
     judged = ((lane.key, lane.right) for lane in run.lanes if lane.right is not None)
     verdicts = [stream.Correctness(kind="verdict", lane=key, right=right) for key, right in judged]
     names = ", ".join(dict.fromkeys(lane.checkpoint for lane in run.lanes))

@@ -1,7 +1,8 @@
-"""The problems, answers and messages of a score board: lines of JSON, as in `app.compare.stream`."""
+"""The score board: lanes answer one problem after another, each as in a run of Compare; messages as in `stream`."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -9,11 +10,17 @@ from pydantic import Field
 import mars_tasks as tasks
 from analysis.stats.intervals import wilson_interval
 from analysis.stats.pairs import PairedDifference
-from app.compare import problems
-from app.compare.lane import Lane
+from app.compare import lane_request, problems, stream
+from app.compare.comparison import Entry, Question
+from app.compare.event_stream import Step
+from app.compare.lane import Lane, baseline_of
+from app.compare.lane_choice import LaneChoice
 from app.compare.lane_request import LaneRequest, comparable
+from app.compare.runner import Runner, cannot_write
+from app.compare.starting import device_lock, prompt_ids, race
 from app.compare.stream import Card, Refusal, Status
-from app.scheduling import USUAL_LIMITS, Limits, whole
+from app.models.sentences import error_sentence
+from app.scheduling import USUAL_LIMITS, AdmissionQueue, Limits, LiveRun, whole
 from mars.config import DEFAULT_NEW_TOKENS
 from mars.metrics import COUNTED
 from mars.records import FinishReason
@@ -251,3 +258,80 @@ def _both(lane: BoardLane, baseline: BoardLane) -> tuple[list[ProblemDone], list
 
 def _speed(answers: Sequence[ProblemDone]) -> float:
     return sum(one["tokens"] for one in answers) / sum(one["seconds"] for one in answers)
+
+
+def start(runner: Runner, session: str, plan: Plan, choices: Sequence[LaneChoice], threshold: float | None) -> str:
+    """Start one board in a thread as the run of `session` and return its identity; ValueError if the queue is full."""
+    live = LiveRun(runner.queue.join(), threshold)
+    most = plan.max_new_tokens * len(choices) * plan.count
+    return runner.begin(session, live, partial(_steps, plan=plan, choices=choices), most)
+
+
+def _steps(runner: Runner, _: str, live: LiveRun, plan: Plan, choices: Sequence[LaneChoice]) -> Iterator[Step]:
+    chosen = plan.problems
+    cards = [request.card() for request in lane_request.requested(choices)]
+    yield Step((opening(plan, chosen, cards),))
+    if not (yield from runner.prepared(choices, live)):
+        return
+    lanes = dict[str, BoardLane]()
+    requests = [
+        _fitting(request, chosen, plan.max_new_tokens)
+        for request in lane_request.with_checkpoints(choices, runner.models)
+    ]
+    for number, problem in enumerate(chosen):
+        question = Question(
+            prompt=problem.prompt, threshold=None, max_new_tokens=plan.max_new_tokens, limits=plan.limits
+        )
+        entries, cards = runner.entered(requests, question, live)
+        if not number:
+            lanes = {entry.lane.key: BoardLane(entry.request, entry.lane.settings.threshold) for entry in entries}
+            key = baseline_of([*lanes.values()]).request.key if lanes else None
+            yield Step((LanesLoaded(kind="met", lanes=cards, baseline=key),))
+            if key is None:
+                raise ValueError(cannot_write(cards))
+            baseline = lanes[key]
+            yield Step((stream.state("running", f"The lanes solve {plan.count} problems."),))
+        yield Step((ProblemBegun(kind="writing", problem=number),))
+        for entry in _finished(entries, live, runner.queue):
+            answer = lanes[entry.lane.key].add(number, problem, entry.lane)
+            rows = (standing(lane, baseline) for lane in lanes.values())
+            yield Step((answer, *rows))
+        if live.stopped:
+            break
+    yield Step((_closing([*lanes.values()], live),))
+
+
+def _fitting(request: LaneRequest, chosen: Sequence[tasks.Problem], most: int) -> LaneRequest:
+    """The request; with a sentence as its problem if one of the prompts does not fit its context."""
+    if request.problem or request.checkpoint is None:
+        return request
+    try:
+        for problem in chosen:
+            prompt_ids(request.checkpoint, problem.prompt, most)
+    except ValueError as error:
+        return replace(request, problem=error_sentence(error))
+    return request
+
+
+def _finished(entries: Sequence[Entry], live: LiveRun, queue: AdmissionQueue) -> Iterator[Entry]:
+    """Each lane when it has finished its answer; none after the run was stopped."""
+    by_key = {entry.lane.key: entry for entry in entries}
+    running = {entry.lane.key: entry.records for entry in entries}
+    for lane, record, _ in race(running, lambda key: device_lock(by_key[key].lane.checkpoint, queue)):
+        entry = by_key[lane]
+        if record is not None:
+            entry.lane.add(record)
+        elif entry.lane.finish_reason not in (None, "cancelled"):
+            entry.lane.end()
+            yield entry
+        if live.stopped:
+            return
+
+
+def _closing(lanes: Sequence[BoardLane], live: LiveRun) -> stream.Status:
+    told = " ".join(f"{lane.request.title}: {_result(lane)}." for lane in lanes)
+    return stream.state("stopped", f"{live.reason} {told}") if live.stopped else stream.state("done", f"Done. {told}")
+
+
+def _result(lane: BoardLane) -> str:
+    return f"{lane.right} of {len(lane.answers)} right" if lane.answers else "no answer was finished"
