@@ -13,9 +13,8 @@ from mars.schema import shown
 
 MAX_CHARACTERS = 20_000
 FEWEST_TOKENS, MOST_TOKENS = 16, 512
-MOST_TURNS = 8
 LINE = 40
-KEPT_RUNS, MOST_SESSIONS = 20, 200
+MOST_SESSIONS = 200
 FULL_SPEED = 0.0
 PACES = {"Slow": 3.0, "Readable": 12.0, "Real time": FULL_SPEED}
 """The paces of the page by name, with the numbers that addresses have; `rate` says what they mean."""
@@ -28,11 +27,10 @@ def whole(value: object) -> object:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """The longest prompt, or conversation of so many turns, in characters, and the longest answer in tokens."""
+    """The longest prompt or conversation, in characters, and the longest answer in tokens."""
 
     characters: int = MAX_CHARACTERS
     new_tokens: int = MOST_TOKENS
-    turns: int = MOST_TURNS
 
     def check_prompt(self, prompt: object) -> str:
         """The prompt, with lone surrogates as U+FFFD; ValueError if it is no text, empty, or too long."""
@@ -48,10 +46,8 @@ class Limits:
             raise ValueError(f"{name} has {len(text):,} characters; at most {self.characters:,} are read. Shorten it.")
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
-    def check_conversation(self, texts: Sequence[str], turns: int) -> None:
-        """Raise ValueError if there are too many `turns`, or if `texts`, the questions and answers, are too long."""
-        if turns > self.turns:
-            raise ValueError(f"A conversation has at most {self.turns} questions. Press Run to start afresh.")
+    def check_conversation(self, texts: Sequence[str]) -> None:
+        """Raise ValueError if `texts`, the questions and answers, are too long."""
         written = sum(map(len, texts))
         if written > self.characters:
             raise ValueError(
@@ -192,15 +188,15 @@ class LiveRun:
 
 
 class Sessions:
-    """The live run of each session and those that it has finished. A new run stops the one before.
+    """The live run of each session and the last that it has finished. A new run stops the one before.
 
-    At most `MOST_SESSIONS` have finished runs here; if there are more, the address with most of them loses its oldest.
+    At most `MOST_SESSIONS` have a finished run here; if there are more, the address with most of them loses its oldest.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._live: dict[str, LiveRun] = {}
-        self._finished: dict[str, tuple[str, deque[Run]]] = {}  # the session that ended a run last comes last
+        self._finished: dict[str, tuple[str, Run]] = {}  # the session that ended a run last comes last
 
     def live(self, session: str) -> LiveRun | None:
         """What `session` runs now."""
@@ -230,17 +226,15 @@ class Sessions:
         if run := self._live.get(session):
             run.stop()
 
-    def finished(self, session: str) -> list[Run]:
-        """The last finished runs of `session`, the newest last."""
-        with self._lock:
-            return list(self._finished.get(session, ("", ()))[1])
+    def last(self, session: str) -> Run | None:
+        """The last finished run of `session`."""
+        return self._finished.get(session, ("", None))[1]
 
     def keep(self, session: str, address: str, run: Run) -> None:
         """Keep a finished run of `session`, which came from `address`."""
         with self._lock:
-            runs = self._finished.pop(session, (address, deque(maxlen=KEPT_RUNS)))[1]
-            runs.append(run)
-            self._finished[session] = address, runs
+            self._finished.pop(session, None)
+            self._finished[session] = address, run
             if len(self._finished) > MOST_SESSIONS:
                 addresses = Counter(found for found, _ in self._finished.values())
                 ((most, _),) = addresses.most_common(1)

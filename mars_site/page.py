@@ -4,8 +4,9 @@ import asyncio
 import base64
 import hashlib
 import html
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -13,10 +14,11 @@ import gradio as gr
 from markdown_it import MarkdownIt
 
 from app.browser import bundle
-from app.models.pairs import REAL_SOURCES, TINY_SOURCES, given
+from app.models.pairs import REAL_SOURCES, TINY_SOURCES, Pair
 from app.page import build
-from app.runs.run import Run, thinner
+from app.runs.run import Run, RunLane, token_ids
 from app.tabs import step
+from mars.records import RowPass
 from mars.schema import page_json
 from mars_site import records
 
@@ -128,7 +130,9 @@ def _blocks() -> gr.Blocks:
         with gr.Blocks():
             tiny = {lane: _name(source) for lane, source in TINY_SOURCES.items()}
             sources = [*TINY_SOURCES.values(), *REAL_SOURCES.values()]
-            return build(records.runner({_name(source): source for source in sources}), [given(**tiny)])
+            return build(
+                records.runner({_name(source): source for source in sources}), [Pair(ar=tiny["ar"], mars=tiny["mars"])]
+            )
 
     # Where no event loop runs, Gradio makes one for each event and closes none; in a handler, components are updates.
     return _elsewhere.submit(asyncio.run, built()).result()
@@ -193,3 +197,19 @@ def _tag(name: str, inside: str, *, _of: Any = None, _class: str = "", **attribu
     named: Mapping[str, Any] = {"id": getattr(_of, "elem_id", None), "class": classes, **attributes}
     said = [f' {key.replace("_", "-")}="{html.escape(str(value))}"' for key, value in named.items() if value]
     return f"<{name}{''.join(said)}>{inside}</{name}>"
+
+
+def thinner(run: Run) -> Iterator[Run]:
+    """The run, and then with ever fewer alternatives of each proposal."""
+    yield run
+    for most in (3, 1, 0):
+        yield replace(run, lanes=tuple(_with_alternatives(lane, most) for lane in run.lanes))
+
+
+def _with_alternatives(lane: RunLane, most: int) -> RunLane:
+    def cut(row: RowPass) -> RowPass:
+        fewer = (replace(one, alternatives=one.alternatives[:most]) for one in row.proposals)
+        return replace(row, proposals=tuple(fewer))
+
+    records = tuple(replace(record, rows=tuple(map(cut, record.rows))) for record in lane.records)
+    return replace(lane, records=records, pieces={token: lane.pieces[token] for token in token_ids(records)})

@@ -42,7 +42,7 @@ class Question:
         object.__setattr__(self, "max_new_tokens", self.limits.check_length(self.max_new_tokens))
         for turns in self.earlier.values():
             texts = [text for turn in turns for text in (turn.prompt, turn.answer)]
-            self.limits.check_conversation([*texts, self.prompt], len(turns) + 1)
+            self.limits.check_conversation([*texts, self.prompt])
 
     @classmethod
     def following(cls, run: Run, lanes: Sequence[str], **fields: Any) -> "Question":

@@ -18,14 +18,14 @@ TINY_SOURCES = {"ar": str(SHIPPED / "ar-sft"), "mars": str(SHIPPED / "mars-b8")}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
-    """`ar` and `mars` are names of checkpoints. `key` is used in addresses, `title` in the control of the page.
+    """`ar` and `mars` are names of checkpoints; by default a person named them. `key` is used in addresses.
 
     With `tasks` its examples are problems of the six families, whose known answers can be scored; without, they are
     questions. `max_new_tokens` and `pace`, in passes per second, are the defaults for models of this size.
     """
 
-    key: str
-    title: str
+    key: str = "given"
+    title: str = "As given"
     ar: str
     mars: str
     tasks: bool = True
@@ -42,11 +42,6 @@ def real(ar: str, mars: str) -> Pair:
 def tiny(ar: str, mars: str) -> Pair:
     """The tiny pair under these names: it knows the six families alone, and everything it writes can be scored."""
     return Pair(key="tiny", title="Tiny pair: six kinds of problem, with known answers", ar=ar, mars=mars)
-
-
-def given(ar: str, mars: str) -> Pair:
-    """The only pair of a page whose checkpoints a person named."""
-    return Pair(key="given", title="As given", ar=ar, mars=mars)
 
 
 def real_missing() -> str | None:

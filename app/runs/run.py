@@ -10,8 +10,8 @@ refusal is cheap.
 
 import logging
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cache, partial
 from pathlib import Path
@@ -203,22 +203,6 @@ def read(source: str | bytes) -> Run:
     except ValueError as error:
         raise RunFileError(str(error)) from None
     return run
-
-
-def thinner(run: Run) -> Iterator[Run]:
-    """The run, and then with ever fewer alternatives of each proposal."""
-    yield run
-    for most in (3, 1, 0):
-        yield replace(run, lanes=tuple(_with_alternatives(lane, most) for lane in run.lanes))
-
-
-def _with_alternatives(lane: RunLane, most: int) -> RunLane:
-    def cut(row: RowPass) -> RowPass:
-        fewer = (replace(one, alternatives=one.alternatives[:most]) for one in row.proposals)
-        return replace(row, proposals=tuple(fewer))
-
-    records = tuple(replace(record, rows=tuple(map(cut, record.rows))) for record in lane.records)
-    return replace(lane, records=records, pieces={token: lane.pieces[token] for token in token_ids(records)})
 
 
 def token_ids(records: tuple[ForwardPass, ...]) -> list[int]:

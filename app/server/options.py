@@ -117,7 +117,7 @@ def _offer(lanes: dict[str, str | None], others: Sequence[str]) -> tuple[dict[st
     names = {source: name for name, source in sources.items()}
     first = {lane: names[source] for lane, source in wanted.items()}
     if any(lanes.values()):
-        return sources, (pairs.given(**first),), note
+        return sources, (Pair(ar=first["ar"], mars=first["mars"]),), note
     tiny = pairs.tiny(**{lane: names[source] for lane, source in TINY_SOURCES.items()})
     return sources, (tiny,) if wanted == TINY_SOURCES else (pairs.real(**first), tiny), note
 

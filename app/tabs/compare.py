@@ -181,8 +181,8 @@ class Tab:
             }
             if event.target is not self.follow:
                 question = Question(**fields, problem=problems.asked(prompt, task, seed))
-            elif history := self.runner.sessions.finished(session):
-                question = Question.following(history[-1], LANE_KEYS[: len(choices)], **fields)
+            elif last := self.runner.sessions.last(session):
+                question = Question.following(last, LANE_KEYS[: len(choices)], **fields)
             else:
                 raise ValueError("There is no conversation to go on with. Press Run first.")
             if event.target is self.sweep_run:
@@ -196,10 +196,10 @@ class Tab:
     def _ended(self, event: gr.EventData, request: gr.Request) -> tuple[Any, ...]:
         """Handle the event that the page has read the end of a run: the buttons, and the run if it had a pass."""
         identity, session = event._data if isinstance(event._data, str) else "", str(request.session_hash)
-        run = self.runner.result(session, identity)
+        run, last = self.runner.result(session, identity), self.runner.sessions.last(session)
         # The buttons of a later run that has begun stay as they are.
         buttons = (gr.skip(), gr.skip()) if self.runner.sessions.live(session) else parts.ended()
-        if run is None or any(run.id == other.id for other in self.runner.sessions.finished(session)):
+        if run is None or (last and run.id == last.id):
             return *buttons, gr.skip()
         self.runner.sessions.keep(session, request.client.host if request.client else "", run)
         return *buttons, to_json(run)

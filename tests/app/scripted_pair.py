@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from app.compare import runner as running
 from app.compare.runner import Runner
 from app.models.manager import Models
-from app.models.pairs import given
+from app.models.pairs import Pair
 from app.scheduling import LINE, USUAL_LIMITS, AdmissionQueue, Limits, Sessions
 from app.server import options, serving
 from mars.checkpoint import Checkpoint
@@ -123,7 +123,7 @@ def _serve(results: Path, arguments: Sequence[str]) -> None:
 
     runner = Scriptorium.open().runner(chosen.places, 2 if chosen.places == 1 else LINE, chosen.limits)
     running.finished = _keep(running.finished, results)
-    blocks = page.build(runner, [given(ar="ar", mars="mars")])
+    blocks = page.build(runner, [Pair(ar="ar", mars="mars")])
     url = serving.launch(blocks, runner, chosen)
     sys.stdout.write(url + "\n")
     sys.stdout.flush()

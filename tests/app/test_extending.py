@@ -11,7 +11,7 @@ import pytest
 from app.api import GenerateRequest, generated
 from app.compare.lane_choice import LaneChoice
 from app.compare.lane_request import requested
-from app.models.pairs import given
+from app.models.pairs import Pair
 from app.tabs.lanes import LaneControls
 
 
@@ -22,7 +22,7 @@ def choice(joint_window: ModuleType) -> LaneChoice:
 
 async def _controls(choice: LaneChoice) -> LaneControls:
     with gr.Blocks():
-        return LaneControls("b", choice, ["ar", "mars"], given("ar", "mars"))
+        return LaneControls("b", choice, ["ar", "mars"], Pair(ar="ar", mars="mars"))
 
 
 def test_the_page_offers_it_with_its_settings(choice: LaneChoice) -> None:

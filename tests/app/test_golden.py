@@ -84,7 +84,7 @@ def test_an_entry_is_still_an_entry() -> None:
 
 async def _tab(runner: Any) -> Tab:
     with gr.Blocks():
-        return Tab(runner, [pairs.given("ar", "mars")])
+        return Tab(runner, [pairs.Pair(ar="ar", mars="mars")])
 
 
 def test_an_address_sets_what_it_set(make_runner: Callable[..., Any]) -> None:

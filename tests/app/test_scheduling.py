@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from app.scheduling import KEPT_RUNS, MOST_SESSIONS, USUAL_LIMITS, AdmissionQueue, Limits, LiveRun, Sessions
+from app.scheduling import MOST_SESSIONS, USUAL_LIMITS, AdmissionQueue, Limits, LiveRun, Sessions
 
 
 def test_places_are_given_in_order() -> None:
@@ -110,17 +110,16 @@ def test_a_flood_of_sessions_pushes_out_its_own() -> None:
     sessions.keep("honest", "10.0.0.2", run)
     for number in range(2 * MOST_SESSIONS):
         sessions.keep(f"s{number}", "10.0.0.1", run)
-    assert sessions.finished("honest") == [run]
-    assert sessions.finished("s0") == []
+    assert sessions.last("honest") is run
+    assert sessions.last("s0") is None
     assert len(sessions._finished) == MOST_SESSIONS
 
 
-def test_a_session_keeps_its_last_runs() -> None:
+def test_a_session_keeps_its_last_run() -> None:
     sessions = Sessions()
-    for number in range(KEPT_RUNS + 3):
+    for number in range(3):
         sessions.keep("me", "10.0.0.1", number)
-    assert sessions.finished("me") == list(range(3, KEPT_RUNS + 3))
-    assert sessions.finished("you") == []
+    assert (sessions.last("me"), sessions.last("you")) == (2, None)
 
 
 def test_resting_ends_at_once_when_stopped() -> None:

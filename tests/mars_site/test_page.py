@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page
 
-from app.runs.run import to_json
+from app.runs.run import read, shipped, to_json
 from app.tradeoffs import run_cache
+from mars.metrics import output_ids
 from mars_site import command, page, records
 from tests.app.page_process import ROOT, fork
 from tests.app.test_axe import MODES, change, complaints
@@ -276,3 +277,15 @@ def test_figures_answer_their_lists(look: Visit, open_tab: OpenTab) -> None:
     with tab.expect_download() as saved:
         tab.click("text=Save the numbers as CSV")
     assert len(Path(saved.value.path()).read_text().splitlines()) > 3
+
+
+def test_a_thinner_run_lacks_alternatives_alone() -> None:
+    run = shipped()["1-side-by-side"]
+    sizes = [len(to_json(each)) for each in page.thinner(run)]
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[-1] < sizes[0]
+    for each in page.thinner(run):
+        assert read(to_json(each)) == each
+        for lane, before in zip(each.lanes, run.lanes, strict=True):
+            assert output_ids(lane.records) == output_ids(before.records)
+            assert lane.written == before.written

@@ -2,7 +2,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from app.runs.run import Run, read, thinner, to_json, token_ids
+from app.runs.run import Run, read, to_json, token_ids
 from mars.metrics import output_ids
 from mars.records import to_json as record_to_json
 
@@ -45,14 +45,3 @@ def test_an_older_file_is_read_with_defaults(document: Any) -> None:
     for lane in document["lanes"]:
         del lane["settings"]["draft_tokens"]
     assert read(json.dumps(document)).lanes[0].settings.draft_tokens == 4
-
-
-def test_a_thinner_run_lacks_alternatives_alone(finished_run: Run) -> None:
-    sizes = [len(to_json(run)) for run in thinner(finished_run)]
-    assert sizes == sorted(sizes, reverse=True)
-    assert sizes[-1] < sizes[0]
-    for run in thinner(finished_run):
-        assert read(to_json(run)) == run
-        for lane, before in zip(run.lanes, finished_run.lanes, strict=True):
-            assert output_ids(lane.records) == output_ids(before.records)
-            assert lane.written == before.written

@@ -20,7 +20,7 @@ from mars.schema import adapter
 async def laid_out(runner: Any) -> tuple[Tab, list[dict[str, Any]]]:
     """The tab, and Gradio's description of its events."""
     with gr.Blocks() as page:
-        tab = Tab(runner, [pairs.given("ar", "mars")])
+        tab = Tab(runner, [pairs.Pair(ar="ar", mars="mars")])
         tab.connect(gr.HTML())
     events: list[dict[str, Any]] = page.get_config_file()["dependencies"]
     return tab, events

@@ -7,11 +7,11 @@ import gradio as gr
 import pytest
 
 from app.compare.lane_choice import OWN, PRESETS, LaneChoice
-from app.models.pairs import given as pair_of
+from app.models.pairs import Pair
 from app.tabs.lanes import LaneControls, LaneRow, build_count, held
 
 NAMES = ["ar", "mars", "other"]
-PAIR = pair_of("ar", "mars")
+PAIR = Pair(ar="ar", mars="mars")
 OWN_THRESHOLD = LaneChoice(checkpoint="other", follows=False, threshold=0.4, score="entropy", temperature=0.5, seed=3)
 CHOICES = {
     **{name: make("ar", "mars") for name, make in PRESETS.items()},
