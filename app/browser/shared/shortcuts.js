@@ -10,7 +10,7 @@ const FIELDS = "textarea, select, [contenteditable], dialog, input:not([type=ran
 const SHORTCUTS = {
   "Everywhere": [
     [["?"], "?", "Show these keys", (help) => help.open()],
-    [[..."123456789"], "1 – 5", "Open a tab, counted from the left", (_, key) => openTab(Number(key))],
+    [[..."123456789"], "1 – 5", "Open a tab, counted from the left", (_, key) => press(`#tabs > .tab-wrapper [role=tab]:nth-of-type(${key})`)],
     [["t"], "t", "Light or dark", () => press(".lens-theme")],
     [["p"], "p", "Projector: large type, high contrast", () => press(".lens-projecting")],
     [["l"], "l", "Copy the link to this view", () => press(".lens-link")],
@@ -41,12 +41,6 @@ function press(selector) {
   const control = shown(selector);
   control?.click();
   return Boolean(control);
-}
-
-function openTab(number) {
-  const tab = document.querySelectorAll("#tabs > .tab-wrapper [role=tab]")[number - 1];
-  tab?.click();
-  return Boolean(tab);
 }
 
 function nudge(steps) {

@@ -24,7 +24,10 @@ export class StepView {
     this.window = new WindowView((node, stays) => this.pick(node, stays));
     this.matrix = new MatrixView();
     this.tree = new TreeView();
-    this.whatIf = new WhatIf((threshold) => this.retry(threshold));
+    this.whatIf = new WhatIf((threshold) => {
+      this.player.draw(threshold);
+      this.draw();
+    });
     const head = put(make("div", "lens-row step-head"), this.title, this.facts);
     const left = put(make("div", "lens-stack step-left"), head, this.window.root, this.tree.root, this.whatIf.root);
     const stage = put(make("div", "step-stage"), left, this.matrix.root);
@@ -99,11 +102,6 @@ export class StepView {
     const tried = threshold !== null && this.pass.counted && this.pass.row.threshold !== null;
     const accepted = tried ? this.lane.wouldAccept(this.pass.index, threshold) : 0;
     this.window.show(this.lane, this.pass, this.shape, tried ? { threshold, accepted } : null);
-  }
-
-  retry(threshold) {
-    this.player.draw(threshold);
-    this.draw();
   }
 
   pick(node, stays) {
