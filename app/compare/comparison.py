@@ -11,7 +11,7 @@ from app.compare.lane import MOST_ALTERNATIVES, Lane, baseline_of, keep
 from app.compare.lane_choice import to_settings
 from app.compare.lane_request import LaneRequest, comparable
 from app.compare.starting import device_lock, is_shared, prompt_ids, race, start
-from app.runs.run import Run, Turn
+from app.runs.run import MAX_TURNS, Run, Turn
 from app.scheduling import USUAL_LIMITS, AdmissionQueue, Limits, LiveRun
 from mars.config import DEFAULT_NEW_TOKENS
 from mars.decoders import BASELINE, TABLE
@@ -41,6 +41,8 @@ class Question:
         object.__setattr__(self, "answer_prefix", start)
         object.__setattr__(self, "max_new_tokens", self.limits.check_length(self.max_new_tokens))
         for turns in self.earlier.values():
+            if len(turns) > MAX_TURNS:  # a run with more could not be opened again
+                raise ValueError(f"A conversation has at most {MAX_TURNS + 1} questions. Press Run to start afresh.")
             texts = [text for turn in turns for text in (turn.prompt, turn.answer)]
             self.limits.check_conversation([*texts, self.prompt])
 

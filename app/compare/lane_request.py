@@ -43,13 +43,10 @@ class LaneRequest:
     def card(self, earlier: Sequence[Turn] = (), answer_prefix: str = "") -> stream.Card:
         """Its card after `earlier` turns; its answer goes on from `answer_prefix`."""
         loaded = None if self.problem else self.checkpoint
-        told: dict[str, Any] = {
-            "problem": self.problem,
-            "inactive": why_one_token(self.choice, loaded) if loaded else None,
-        }
-        went: dict[str, Any] = {"earlier": earlier, "answer_prefix": answer_prefix}
-        family, note = self.choice.family, self._note()
-        return stream.lane(self.key, self.title, asdict(self.choice), family=family, note=note, **told, **went)
+        inactive = why_one_token(self.choice, loaded) if loaded else None
+        about: dict[str, Any] = {"family": self.choice.family, "note": self._note()}
+        about |= {"problem": self.problem, "inactive": inactive, "earlier": earlier, "answer_prefix": answer_prefix}
+        return stream.lane(self.key, self.title, asdict(self.choice), **about)
 
     def _note(self) -> str:
         """The decoder, the settings that differ from the defaults, and the device."""

@@ -8,7 +8,7 @@ from app.compare import stream
 from app.compare.comparison import Entry, Question, compare, finished
 from app.compare.event_stream import Step
 from app.compare.lane_choice import LaneChoice
-from app.runs.run import Turn, read, to_json
+from app.runs.run import MAX_TURNS, Turn, read, to_json
 from app.scheduling import MAX_CHARACTERS, AdmissionQueue, Limits, LiveRun
 from mars.metrics import output_ids
 from mars.records import ForwardPass
@@ -221,5 +221,8 @@ def test_a_conversation_that_cannot_go_on_says_why(begin: Begin, live: LiveRun) 
     asked = {"prompt": "And now?", "threshold": 0.9}
     with pytest.raises(ValueError, match=r"^Lane C wrote nothing in the last run\. Press Run to start afresh\.$"):
         Question.following(before, "abc", **asked)
+    long = {"a": (Turn(prompt="?", answer="!"),) * (MAX_TURNS + 1)}
+    with pytest.raises(ValueError, match=r"^A conversation has at most 65 questions\. Press Run"):
+        Question(**asked, earlier=long)
     with pytest.raises(ValueError, match=r"^This conversation has \d+ characters; at most 40 are read\. Press Run"):
         Question.following(before, "ab", **asked, limits=Limits(characters=40))
