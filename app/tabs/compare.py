@@ -197,12 +197,13 @@ class Tab:
         """Handle the event that the page has read the end of a run: the buttons, and the run if it had a pass."""
         identity, session = event._data if isinstance(event._data, str) else "", str(request.session_hash)
         run, last = self.runner.result(session, identity), self.runner.sessions.last(session)
-        # The buttons of a later run that has begun stay as they are.
+        document: Any = gr.skip()
+        if run and not (last and run.id == last.id):
+            self.runner.sessions.keep(session, request.client.host if request.client else "", run)
+            document = to_json(run)
+        # Last, since that takes a while: the buttons of a later run that has begun stay as they are.
         buttons = (gr.skip(), gr.skip()) if self.runner.sessions.live(session) else parts.ended()
-        if run is None or (last and run.id == last.id):
-            return *buttons, gr.skip()
-        self.runner.sessions.keep(session, request.client.host if request.client else "", run)
-        return *buttons, to_json(run)
+        return *buttons, document
 
     def end_run(self, request: gr.Request) -> None:
         self.runner.sessions.stop(str(request.session_hash))
