@@ -23,6 +23,7 @@ from app.models import pairs
 from mars import decoders
 from mars.checkpoint.converted import cache_folder
 from mars.config import DecodingSettings
+from mars_site import recorded
 
 WEBGPU, WASM = "ort-wasm-simd-threaded.asyncify", "ort-wasm-simd-threaded"
 ENGINES = {"wasm": ("ort.wasm.min.mjs", WASM), "webgpu": ("ort.webgpu.min.mjs", WEBGPU)}
@@ -155,4 +156,4 @@ def _card(lane: str, title: str, decoder: str, checkpoint: str) -> stream.Card:
     settings = DecodingSettings(block_size=_BLOCK_SIZE, layout="linear", alternatives=5)
     chosen = {"checkpoint": checkpoint, "decoder": decoder, **asdict(settings)}
     info = decoders.TABLE[decoder]
-    return stream.lane(lane, title, chosen, family=info.family, note=f"{info.title} · here")
+    return recorded.card(lane, title, chosen, family=info.family, note=f"{info.title} · here")

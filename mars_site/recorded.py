@@ -10,6 +10,7 @@ from app.compare.comparison import Differences
 from app.compare.lane import baseline_of
 from app.runs.run import Run, RunLane, shipped
 from mars import decoders
+from mars.decoders import HINTS, FamilyName
 from mars.metrics import Tally
 
 NAME = "5-first-look"
@@ -79,5 +80,26 @@ def _cards(run: Run) -> Iterator[stream.Card]:
         info = decoders.TABLE.get(lane.decoder)  # an old run may name one that is gone
         title, family = (info.title, info.family) if info else (lane.decoder, "masks")
         settings = {"checkpoint": lane.checkpoint, "decoder": lane.decoder, **asdict(lane.settings)}
-        about: dict[str, Any] = {"note": f"{title} · recorded", "answer_prefix": run.question.answer_prefix}
-        yield stream.lane(lane.key, lane.title, settings, family=family, **about)
+        prefix = run.question.answer_prefix
+        yield card(lane.key, lane.title, settings, family=family, note=f"{title} · recorded", answer_prefix=prefix)
+
+
+def card(
+    key: str, title: str, settings: Mapping[str, Any], *, family: FamilyName, note: str, answer_prefix: str = ""
+) -> stream.Card:
+    """The card of a lane that writes by these settings, its checkpoint and decoder among them."""
+    return stream.Card(
+        key=key,
+        family=family,
+        title=title,
+        checkpoint=settings["checkpoint"],
+        decoder=settings["decoder"],
+        score=settings["score"],
+        settings=dict(settings),
+        note=note,
+        hint=HINTS[family],
+        problem=None,
+        inactive=None,
+        earlier=[],
+        answer_prefix=answer_prefix,
+    )

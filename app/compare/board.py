@@ -191,7 +191,7 @@ Message = Annotated[
 
 
 def opening(plan: Plan, chosen: Sequence[tasks.Problem], lanes: Sequence[Card]) -> Opening:
-    """The first message: the problems and the lanes. `lanes` are as `app.compare.stream.lane` introduces them."""
+    """The first message: the problems and the lanes."""
     labels = {name: label for label, name in problems.family_choices()}
     return {
         "kind": "open",

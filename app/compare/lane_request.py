@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from app.compare import stream
 from app.compare.lane_choice import LANE_KEYS, LaneChoice, acting, to_settings
@@ -12,6 +12,7 @@ from app.models.manager import Models
 from app.models.sentences import error_sentence
 from app.runs.run import Turn
 from mars.config import DEFAULTS, SETTINGS, LayoutName
+from mars.decoders import HINTS
 
 if TYPE_CHECKING:
     from mars.checkpoint import Checkpoint
@@ -42,11 +43,22 @@ class LaneRequest:
 
     def card(self, earlier: Sequence[Turn] = (), answer_prefix: str = "") -> stream.Card:
         """Its card after `earlier` turns; its answer goes on from `answer_prefix`."""
-        loaded = None if self.problem else self.checkpoint
-        inactive = why_one_token(self.choice, loaded) if loaded else None
-        about: dict[str, Any] = {"family": self.choice.family, "note": self._note()}
-        about |= {"problem": self.problem, "inactive": inactive, "earlier": earlier, "answer_prefix": answer_prefix}
-        return stream.lane(self.key, self.title, asdict(self.choice), **about)
+        choice, loaded = self.choice, None if self.problem else self.checkpoint
+        return stream.Card(
+            key=self.key,
+            family=choice.family,
+            title=self.title,
+            checkpoint=choice.checkpoint,
+            decoder=choice.decoder,
+            score=choice.score,
+            settings=asdict(choice),
+            note=self._note(),
+            hint=HINTS[choice.family],
+            problem=self.problem,
+            inactive=why_one_token(choice, loaded) if loaded else None,
+            earlier=[(turn.prompt, turn.answer) for turn in earlier],
+            answer_prefix=answer_prefix,
+        )
 
     def _note(self) -> str:
         """The decoder, the settings that differ from the defaults, and the device."""

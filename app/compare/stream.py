@@ -9,8 +9,7 @@ from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import Field
 
-from app.runs.run import Turn
-from mars.decoders import HINTS, FamilyName
+from mars.decoders import FamilyName
 from mars.metrics import Tally
 from mars.records import FinishReason, ForwardPass, Proposal, Reason, Source
 from mars.schema import StrictDict, page_json
@@ -188,36 +187,6 @@ def lines(messages: Iterable[Mapping[str, object]]) -> str:
 
 def opening(identity: str, lanes: list[Card]) -> Opening:
     return {"kind": "open", "id": identity, "lanes": lanes}
-
-
-def lane(
-    key: str,
-    title: str,
-    settings: Mapping[str, Any],
-    *,
-    family: FamilyName,
-    note: str,
-    problem: str | None = None,
-    inactive: str | None = None,
-    earlier: Sequence[Turn] = (),
-    answer_prefix: str = "",
-) -> Card:
-    """A lane that writes by these settings, the fields of its `LaneChoice`."""
-    return {
-        "key": key,
-        "family": family,
-        "title": title,
-        "checkpoint": settings["checkpoint"],
-        "decoder": settings["decoder"],
-        "score": settings["score"],
-        "settings": dict(settings),
-        "note": note,
-        "hint": HINTS[family],
-        "problem": problem,
-        "inactive": inactive,
-        "earlier": [(turn.prompt, turn.answer) for turn in earlier],
-        "answer_prefix": answer_prefix,
-    }
 
 
 def state(name: State, sentence: str) -> Status:

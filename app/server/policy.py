@@ -15,10 +15,9 @@ Everything else comes from the page's own address, and `connect-src 'self'` keep
 
 import base64
 import hashlib
-import re
+from html.parser import HTMLParser
 
 _UNUSED = ("accelerometer", "camera", "display-capture", "geolocation", "gyroscope", "microphone", "payment", "usb")
-_INLINE = re.compile(rb"<script(?![^>]*\ssrc\s*=)[^>]*>(.*?)</script", re.DOTALL | re.IGNORECASE)
 _PAGE = (
     "style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; font-src 'self'; connect-src 'self'; "
     "base-uri 'self'; form-action 'self'"
@@ -39,14 +38,35 @@ def common_headers(framed_by: str = "") -> dict[str, str]:
 
 def page_policy(page: bytes, framed_by: str = "") -> str:
     """The content-security policy of this very page, which allows the inline scripts that it was sent with."""
-    hashes = sorted(set(map(_hash, _INLINE.findall(page))))
+    reader = _InlineScripts()
+    reader.feed(page.decode(errors="replace"))
+    hashes = sorted({_hash(script) for script in reader.scripts})
     scripts = " ".join(["script-src 'self' 'unsafe-eval'", *hashes])
     return f"default-src 'none'; {scripts}; {_PAGE}; {_framing(framed_by)}"
+
+
+class _InlineScripts(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=False)
+        self.scripts: list[str] = []
+        self._inside = False
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._inside = tag == "script" and "src" not in dict(attrs)
+        if self._inside:
+            self.scripts.append("")
+
+    def handle_data(self, data: str) -> None:
+        if self._inside:
+            self.scripts[-1] += data
+
+    def handle_endtag(self, tag: str) -> None:
+        self._inside = False
 
 
 def _framing(site: str) -> str:
     return f"frame-ancestors 'self' {site}".rstrip()
 
 
-def _hash(script: bytes) -> str:
-    return f"'sha256-{base64.b64encode(hashlib.sha256(script).digest()).decode()}'"
+def _hash(script: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
