@@ -30,8 +30,7 @@ from mars.schema import checked, shown, text_of
 if TYPE_CHECKING:
     from mars.checkpoint import Checkpoint
 
-Header = Annotated[str, Field(strict=True, max_length=100)]
-COLUMNS = Annotated[list[Header], Field(max_length=200)]
+COLUMNS = Annotated[list[Annotated[str, Field(strict=True, max_length=100)]], Field(max_length=200)]
 
 
 def register(runner: Runner, checkpoint: str, run_cache: RunCache) -> None:

@@ -139,13 +139,18 @@ def _measured(row: Row) -> list[str]:
     return lines
 
 
-def measure_words(row: Row, name: str, form: str, factor: float = 1.0) -> str:
-    """The measure of this name and, in brackets, its interval if it has one; nothing without a value."""
+def measure_values(row: Row, name: str, factor: float = 1.0) -> list[float]:
+    """The measure of this name and the two ends of its interval, if it has one; nothing without a value."""
     if missing(row.get(name)):
-        return ""
+        return []
     value, *ends = (factor * row.get(column, float("nan")) for column in (name, f"{name}_low", f"{name}_high"))
-    told, low, high = (signed(each, form) for each in (value, *sorted(ends)))
-    return told if missing(ends[0]) else f"{told} [{low}, {high}]"
+    return [value] if missing(ends[0]) else [value, *sorted(ends)]
+
+
+def measure_words(row: Row, name: str, form: str, factor: float = 1.0) -> str:
+    """The same in words, the interval in brackets."""
+    told = [signed(each, form) for each in measure_values(row, name, factor)]
+    return f"{told[0]} [{told[1]}, {told[2]}]" if len(told) > 1 else "".join(told)
 
 
 def cut(text: str) -> str:

@@ -21,7 +21,6 @@ from app.tradeoffs.drawing import FEWEST_POINTS, MOST_POINTS, POINTS, Text, View
 from app.tradeoffs.run_cache import RunCache
 from mars.schema import Strict, bounds, checked
 
-Place = Annotated[int, bounds(0, 1_000_000)]
 MOST_DRAWN = 256
 """Views that are kept."""
 FIRST = {"ask": "view", "about": {}}
@@ -33,7 +32,7 @@ class RunRequest(Strict):
 
     id: Text
     right: bool | None = None
-    first: Place = 0
+    first: Annotated[int, bounds(0, 1_000_000)] = 0
 
 
 def answering(run_cache: RunCache, runner: Runner) -> Callable[[object], str]:

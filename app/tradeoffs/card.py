@@ -16,6 +16,7 @@ from mars.config import DEFAULTS, METHOD_FIELDS
 from mars_tasks import TASKS, numbered
 
 PAGE = 6
+MOST_BYTES = 4 * 2**30  # of weights that are read to compare them
 Entry = Mapping[str, Any]
 _PROVENANCE = (
     *("hardware", "device", "dtype", "threads", "batch_size", "seed", "date", "plan", "group", "commit"),
@@ -143,7 +144,7 @@ def _sample(entry: Entry, row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def named(model: Mapping[str, Any] | None, sources: Mapping[str, str]) -> str | None:
-    """The checkpoint with the weights of `model`, by fingerprint; by name if they are on the Hub."""
+    """The checkpoint with the weights of `model`, by fingerprint; by name if they are on the Hub or very large."""
     if model is None:
         return None
     known = {name: fingerprint(source) for name, source in sources.items()}
@@ -153,9 +154,10 @@ def named(model: Mapping[str, Any] | None, sources: Mapping[str, str]) -> str | 
 
 
 def fingerprint(source: str) -> str | None:
-    """The `fingerprint` of a model, as in the run store; None if its weights are not in a folder."""
+    """The `fingerprint` of a model, as in the run store; None if its weights are on the Hub, or very large."""
     files = sorted(Path(source).expanduser().glob("*.safetensors"))
-    return _digest(tuple((file, file.stat().st_mtime_ns) for file in files)) if files else None
+    known = tuple((file, file.stat().st_mtime_ns) for file in files)
+    return _digest(known) if 0 < sum(file.stat().st_size for file in files) <= MOST_BYTES else None
 
 
 @lru_cache(maxsize=64)

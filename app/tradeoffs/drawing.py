@@ -9,19 +9,19 @@ import pandas as pd
 import plotly.graph_objects as go
 from pydantic import Field
 
-from analysis.figures import FIGURES, POOLED
+from analysis.figures import FIGURES, POOLED, words
 from analysis.figures.points import PER_FORWARD, PER_SECOND
-from analysis.figures.words import Row, decoder_words, measure_words, missing, model_words, task_words, threshold_words
 from analysis.studies import behind_figure
 from app.tradeoffs import together
 from app.tradeoffs.operating import finding
 from app.tradeoffs.run_cache import RunCache
-from mars.schema import Strict, bounds, checked
+from mars.schema import Strict, bounds, checked, one_of
 
 FRONTIER = "frontier"
 AXES = {PER_SECOND: "throughput (tok/s)", PER_FORWARD: "tokens per forward"}
 CHAT = "chat"
 """Of ordinary questions, which nobody judges: a way to look at the pair beside its families."""
+_FORMER_FIGURES = ("efficiency", "acceptance", "ablation", "scores", "caching", "reliability", "load", "families")
 _PICKED = "the answer: within {points:g} points of AR"
 Text = Annotated[str, Field(max_length=200)]
 FEWEST_POINTS, MOST_POINTS = 0.1, 50.0
@@ -31,10 +31,7 @@ POINTS = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View(Strict):
-    """A view. `runs` names a set of runs that compare, empty for the first; `batch` is for throughput.
-
-    What a link names and no list has any more, such as an old figure, is the first of its list (`of`, `drawing.draw`).
-    """
+    """A view. `runs` names a set of runs that compare, empty for the first; `batch` is for throughput."""
 
     figure: str = FRONTIER
     against: str = PER_SECOND
@@ -47,11 +44,11 @@ class View(Strict):
     def of(cls, question: object) -> "View":
         """A view from what the page sent; ValueError with one sentence that names the value and what is allowed."""
         view: View = checked(cls, question, "the view")
-        return replace(
-            view,
-            figure=view.figure if view.figure in FIGURES else FRONTIER,
-            against=view.against if view.against in AXES else PER_SECOND,
-        )
+        if view.figure in _FORMER_FIGURES:  # of a link from before
+            view = replace(view, figure=FRONTIER)
+        checked(one_of(FIGURES), view.figure, "figure")
+        checked(one_of(AXES), view.against, "against")
+        return view
 
 
 def families(run_cache: RunCache) -> list[str]:
@@ -97,7 +94,7 @@ def draw(run_cache: RunCache, view: View) -> dict[str, Any]:
     layout = {name: value for name, value in drawn["layout"].items() if name != "template"}  # which the page sets
     study = behind_figure(view.figure)[0]
     empty = f"There are no runs for this figure. This makes some: python -m analysis reproduce {study}"
-    names = {name: task_words(name) for name in (POOLED, *tasks)}
+    names = {name: words.task_words(name) for name in (POOLED, *tasks)}
     return {
         "figure": {**drawn, "layout": layout},
         "caption": kind.reading,
@@ -119,7 +116,7 @@ def draw(run_cache: RunCache, view: View) -> dict[str, Any]:
 
 def _name_thresholds(figure: go.Figure, points: pd.DataFrame) -> None:
     """Write its threshold beside the first and the last mark of each of our lines: more names would overlap."""
-    names = {row["id"]: threshold_words(row).removesuffix(" mode") for row in points.to_dict("records")}
+    names = {row["id"]: words.threshold_words(row).removesuffix(" mode") for row in points.to_dict("records")}
     for trace in figure.data:
         ids = _runs(trace)
         ends = {0, len(ids) - 1}
@@ -155,24 +152,26 @@ def _mark(figure: go.Figure, chosen: str, points: float) -> None:
             return
 
 
-Column = tuple[str, Callable[[Row], str], bool]
-"""Its heading, what a cell says of a row, and whether that is a number."""
+Column = tuple[str, Callable[[words.Row], str], Callable[[words.Row], list[float]] | None]
+"""Its heading, what a cell says of a row, and the numbers behind that; None for a column of words."""
 
 
 def _measure(label: str, name: str, form: str = ".2f", factor: float = 1.0) -> Column:
     """A measure with its interval, if it has one."""
-    return label, lambda row: measure_words(row, name, form, factor), True
+    values = partial(words.measure_values, name=name, factor=factor)
+    return label, lambda row: words.measure_words(row, name, form, factor), values
 
 
 def _plain(label: str, name: str, form: str = "", *, number: bool = True) -> Column:
-    return label, lambda row: "" if missing(row.get(name)) else f"{row[name]:{form}}", number
+    values = partial(words.measure_values, name=name) if number else None
+    return label, lambda row: "" if words.missing(row.get(name)) else f"{row[name]:{form}}", values
 
 
 _COLUMNS: tuple[Column, ...] = (
-    ("Model", model_words, False),
-    ("Decoder", decoder_words, False),
-    ("Threshold", threshold_words, True),
-    ("Qualifies", lambda row: "" if "qualifies" not in row else "yes" if row["qualifies"] else "no", False),
+    ("Model", words.model_words, None),
+    ("Decoder", words.decoder_words, None),
+    ("Threshold", words.threshold_words, lambda row: []),
+    ("Qualifies", lambda row: "" if "qualifies" not in row else "yes" if row["qualifies"] else "no", None),
     _plain("p of the loss", "p_value", ".2g"),
     _plain("Settings tried", "tried", ".0f"),
     _measure("Accuracy (%)", "accuracy", ".1f", 100.0),
@@ -189,10 +188,12 @@ _COLUMNS: tuple[Column, ...] = (
 
 
 def _table(points: pd.DataFrame) -> dict[str, Any]:
-    """The table of a figure, without empty columns; each row has the `id` of its run."""
+    """The table of a figure, without empty columns; each row has the `id` of its run, and `numbers` with all digits."""
     rows = points.to_dict("records")
     columns = [column for column in _COLUMNS if any(map(column[1], rows))]
+    numbers = [[values(row) if values else [] for _, _, values in columns] for row in rows]
+    cells = [[said(row) for _, said, _ in columns] for row in rows]
     return {
-        "columns": [{"label": label, "number": number} for label, _, number in columns],
-        "rows": [{"id": row["id"], "cells": [words(row) for _, words, _ in columns]} for row in rows],
+        "columns": [{"label": label, "number": values is not None} for label, _, values in columns],
+        "rows": [{"id": row["id"], "cells": cells[at], "numbers": numbers[at]} for at, row in enumerate(rows)],
     }

@@ -165,7 +165,7 @@ def test_numbers_and_picture_are_saved(shown: Page) -> None:
     tab = shown
     with tab.expect_download() as download:
         tab.click("text=Save the numbers as CSV")
-    assert Path(download.value.path()).read_text().startswith('"Model","Decoder",')
+    assert Path(download.value.path()).read_text().startswith('"Run","Model","Decoder",')
     assert download.value.suggested_filename == "mars-lens-frontier.csv"
     with tab.expect_download() as download:
         tab.click(".modebar-btn[data-title='Download plot as a PNG']")

@@ -117,11 +117,14 @@ class TradeView {
   }
 }
 
-// The table as a file of comma-separated values.
+// The table as a file of comma-separated values: numbers have all their digits, and intervals columns of their own.
 export function csvOf({ columns, rows }) {
-  const safe = (words, place) => (!columns[place].number && FORMULA.test(words) ? `'${words}` : words);
+  const most = columns.map((_, place) => Math.max(...rows.map(({ numbers }) => numbers[place].length)));
+  const heads = columns.map(({ label }, place) => [label, `${label}, low`, `${label}, high`].slice(0, most[place] || 1));
+  const safe = (words) => (FORMULA.test(words) ? `'${words}` : words);
+  const values = ({ cells, numbers }) => heads.flatMap((head, place) => head.map((_, end) => (most[place] ? String(numbers[place][end] ?? "") : safe(cells[place]))));
   const quoted = (words) => `"${words.replaceAll('"', '""')}"`;
-  const lines = [columns.map(({ label }) => label), ...rows.map(({ cells }) => cells.map(safe))];
+  const lines = [["Run", ...heads.flat()], ...rows.map((row) => [row.id, ...values(row)])];
   return lines.map((line) => `${line.map(quoted).join(",")}\r\n`).join("");
 }
 

@@ -38,19 +38,11 @@ def test_a_view_is_json_without_own_template(answer: Answer) -> None:
         (["view"], None, UNKNOWN),
         ("view", None, "the view must be an object, got None."),
         ("view", {"figure": 1}, "the view: figure must be text, got 1."),
-        (
-            "view",
-            {**VIEW, "points": 1e9},
-            "the view: points must be a number from 0.1 to 50, got 1000000000.0.",
-        ),
+        ("view", {**VIEW, "points": 1e9}, "the view: points must be a number from 0.1 to 50, got 1000000000.0."),
         ("card", {"id": "gone"}, "There is no such run any more: choose one from the figure."),
         ("card", {"id": 5}, "the run: id must be text, got 5."),
         ("samples", {"id": "gone"}, "There is no such run any more: choose one from the figure."),
-        (
-            "samples",
-            {"id": "x", "first": -1},
-            "the run: first must be a whole number from 0 to 1000000, got -1.",
-        ),
+        ("samples", {"id": "x", "first": -1}, "the run: first must be a whole number from 0 to 1000000, got -1."),
     ],
 )
 def test_whatever_is_asked_gets_a_sentence(answer: Answer, what: Any, about: Any, sentence: str) -> None:

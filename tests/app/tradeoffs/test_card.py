@@ -76,13 +76,15 @@ def model(name: str, digest: str) -> dict[str, str]:
     return {"name": name, "fingerprint": digest}
 
 
-def test_weights_are_known_by_their_bytes(tmp_path: Path) -> None:
+def test_weights_are_known_by_their_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "model.safetensors").write_bytes(b"weights")
     first = fingerprint(str(tmp_path))
     assert first == hashlib.sha256(b"weights").hexdigest()[:16]
     sources = {"one": str(tmp_path), "shipped": str(SHIPPED)}
     assert named(model("anything", str(first)), sources) == "one"
     assert named(model("mars-b8", str(fingerprint(str(SHIPPED)))), sources) == "shipped"
+    monkeypatch.setattr("app.tradeoffs.card.MOST_BYTES", 6)
+    assert fingerprint(str(tmp_path)) is None, "a card that is opened reads no gigabytes"
 
 
 def test_one_name_does_not_make_weights_equal(tmp_path: Path) -> None:

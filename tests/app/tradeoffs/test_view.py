@@ -18,14 +18,17 @@ def test_each_figure_has_a_question_and_an_answer() -> None:
     assert all(figure.reading.endswith(".") for figure in FIGURES.values())
 
 
-def test_what_links_of_before_name_opens_the_first() -> None:
-    assert View.of({**PLAIN, "figure": "caching", "against": "seconds"}) == View.of(PLAIN)
+@pytest.mark.parametrize("figure", ["caching", "load"])
+def test_links_of_before_open_the_first_figure(figure: str) -> None:
+    assert View.of({**PLAIN, "figure": figure}) == View.of(PLAIN)
 
 
 @pytest.mark.parametrize(
     ("change", "named"),
     [
         ({"figure": 1}, "figure must be text"),
+        ({"figure": "pie"}, "figure must be one of frontier"),
+        ({"against": "colour"}, "against must be one of"),
         ({"points": float("nan")}, "points must be a number from 0.1 to 50"),
         ({"batch": 0}, "batch must be a whole number from 1"),
         ({"runs": None}, "runs must be"),
