@@ -221,11 +221,6 @@ class Sessions:
             if self._live.get(session) is run:
                 del self._live[session]
 
-    def stop(self, session: str) -> None:
-        """Stop what `session` runs, if anything."""
-        if run := self._live.get(session):
-            run.stop()
-
     def last(self, session: str) -> Run | None:
         """The last finished run of `session`."""
         return self._finished.get(session, ("", None))[1]

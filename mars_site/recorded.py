@@ -1,7 +1,7 @@
 """Recorded runs as the lines of messages that a live run sends, on a clock that counts passes; no model is needed."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import cache
 from typing import Any
 
@@ -20,15 +20,13 @@ NAME = "5-first-look"
 def first_run() -> bytes:
     """The lines of the run that the page of the app plays before anything else; nothing where it is missing."""
     run = shipped().get(NAME)
-    if run is None:
-        return b""
-    unjudged = [replace(lane, right=None) for lane in run.lanes]  # a verdict takes a line above the text
-    return played(replace(run, lanes=tuple(unjudged))).encode()
+    return played(run).encode() if run else b""
 
 
 def played(run: Run) -> str:
     """The lines of a run that a page follows from a file, as it would follow a live one."""
-    first = stream.Opening(kind="open", id=run.id, lanes=[*_cards(run)], recorded=run.question.prompt)
+    lanes, prompt = [*_cards(run)], run.question.prompt
+    first = stream.Opening(kind="open", id=run.id, lanes=lanes, recorded=True, prompt=prompt)
     judged = ((lane.key, lane.right) for lane in run.lanes if lane.right is not None)
     verdicts = [stream.Correctness(kind="verdict", lane=key, right=right) for key, right in judged]
     names = ", ".join(dict.fromkeys(lane.checkpoint for lane in run.lanes))

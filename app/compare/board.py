@@ -116,7 +116,7 @@ class BoardLane:
         return answer
 
 
-class Problem(StrictDict):
+class ProblemAsked(StrictDict):
     """A problem of the board, with its family in words and the known answer."""
 
     task: str
@@ -135,7 +135,7 @@ class Opening(StrictDict):
     first: int
     limit: int
     lanes: list[Card]
-    problems: list[Problem]
+    problems: list[ProblemAsked]
 
 
 class LanesLoaded(StrictDict):

@@ -56,7 +56,7 @@ class Runner:
         problem = cannot_write(cards)
         ready = stream.state("idle", "Choose an example or write a prompt, then press Run.")
         state = stream.state("failed", problem) if problem else ready
-        return stream.lines((stream.opening(uuid4().hex, cards), state))
+        return stream.lines((stream.Opening(kind="open", id=uuid4().hex, lanes=cards), state))
 
     def start(self, session: str, question: Question, lanes: Sequence[LaneChoice], passes_per_second: float) -> str:
         """Start one comparison in a thread and return its identity; ValueError if the queue is full."""
@@ -100,11 +100,11 @@ class Runner:
     ) -> Iterator[Step]:
         requests = lane_request.requested(lanes)
         cards = [_card(request, question) for request in requests]
-        yield Step((stream.opening(identity, cards),))
+        yield Step((stream.Opening(kind="open", id=identity, lanes=cards),))
         if not (yield from self.prepared(lanes, live)):
             return
         entries, cards = self.entered(lane_request.with_checkpoints(lanes, self.models), question, live)
-        yield Step((stream.opening(identity, cards),))
+        yield Step((stream.Opening(kind="open", id=identity, lanes=cards),))
         if not entries:
             raise ValueError(cannot_write(cards))
         ran.extend(entry.lane for entry in entries)

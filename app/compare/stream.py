@@ -66,12 +66,13 @@ class Follow(StrictDict):
 
 
 class Opening(StrictDict):
-    """The first message of a run or of the idle stage; `recorded` is the prompt of a run whose clocks count passes."""
+    """The first message of a run or of the idle stage; if `recorded` its clocks count passes, and it has a `prompt`."""
 
     kind: Literal["open"]
     id: str
     lanes: list[Card]
-    recorded: NotRequired[str]
+    recorded: NotRequired[Literal[True]]
+    prompt: NotRequired[str]
 
 
 class Refusal(StrictDict):
@@ -183,10 +184,6 @@ def line(message: Mapping[str, object]) -> str:
 
 def lines(messages: Iterable[Mapping[str, object]]) -> str:
     return "".join(map(line, messages))
-
-
-def opening(identity: str, lanes: list[Card]) -> Opening:
-    return {"kind": "open", "id": identity, "lanes": lanes}
 
 
 def state(name: State, sentence: str) -> Status:

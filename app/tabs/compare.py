@@ -206,7 +206,8 @@ class Tab:
         return *buttons, document
 
     def end_run(self, request: gr.Request) -> None:
-        self.runner.sessions.stop(str(request.session_hash))
+        if live := self.runner.sessions.live(str(request.session_hash)):
+            live.stop()
 
     def steer(self, value: float, key: object, request: gr.Request) -> tuple[str, str]:
         """Handle a move of the slider; the value in words, and what was measured there of the pair `key`."""

@@ -31,15 +31,12 @@ def branch_by_text(tab: Page, place: int, text: str) -> str:
     return start
 
 
-STOP_AT_ONCE = """() => new Promise(done => {
-    const look = () => {
-        const stop = document.querySelector('#stop');
-        if (stop.disabled) return setTimeout(look, 10);
-        done(stop.click());
-    };
+STOP_AT_ONCE = """() => {
+    const stop = document.querySelector('#stop');
+    const look = () => stop.disabled ? setTimeout(look, 10) : stop.click();
     document.querySelector('#sweep-run').click();
     look();
-})"""
+}"""
 
 
 @pytest.fixture(scope="module")

@@ -98,7 +98,7 @@ def test_stop_ends_all_lanes_and_frees_the_place() -> None:
     sessions, queue = Sessions(), AdmissionQueue(places=1)
     run, waiting = begin(sessions, queue, "me"), queue.join()
     lanes = [run.control(None, follows=True), run.control(None)]
-    sessions.stop("me")
+    sessions.live("me").stop()
     assert run.stopped
     assert all(lane.stopped for lane in lanes)
     assert run.control(None, follows=True).stopped

@@ -13,7 +13,7 @@ RUN = shipped()[recorded.NAME]
 
 def test_the_real_model_ran_its_question() -> None:
     assert LINES[0]["kind"] == "open"
-    assert LINES[0]["recorded"] == RUN.question.prompt
+    assert LINES[0]["prompt"] == RUN.question.prompt
     assert [lane["checkpoint"] for lane in LINES[0]["lanes"]] == ["smollm2-135m-sft", *["smollm2-135m-mars"] * 2]
     assert len(recorded.first_run()) < 100_000
 

@@ -111,7 +111,7 @@ class Stage extends RunView {
     this.replay.show();
   }
 
-  open({ id, lanes, recorded }) {
+  open({ id, lanes, recorded = false }) {
     this.pointer.leave();
     const chosen = JSON.stringify(lanes.map(({ settings }) => settings));
     if (this.chosen && this.chosen !== chosen) this.leaveRecorded();
@@ -120,7 +120,7 @@ class Stage extends RunView {
       this.answers.textContent = "";
     }
     this.chosen = chosen;
-    this.lanes = new LaneSet(lanes, this.facts, recorded !== undefined);
+    this.lanes = new LaneSet(lanes, this.facts, recorded);
     this.looked = { lane: this.looked.lane };
     if (!this.recorded) this.fit();
     this.root.dataset.run = id;
@@ -199,11 +199,11 @@ class Stage extends RunView {
   }
 
   // Play a recorded run, unless something else has begun or is asked.
-  play([{ recorded: prompt, lanes }, ...messages]) {
+  play([{ prompt, lanes }, ...messages]) {
     if ((promptNow() || prompt) !== prompt || !BEFORE.has(this.root.dataset.state ?? "idle")) return;
     this.recorded = new LaneSet(lanes, this.facts, true);
     this.recorded.prompt = prompt;
-    for (const message of messages) this.recorded.hear(message);
+    for (const message of messages) if (message.kind !== "verdict") this.recorded.hear(message); // it takes a line above the text
     this.recorded.flush();
     this.recorded.draw();
     this.fit();

@@ -11,7 +11,7 @@ export class Card {
     this.root = make("div", className, "", { role: "tooltip", id: `${className}-${Math.random().toString(36).slice(2)}` });
     this.root.hidden = true;
     host.append(this.root);
-    this.node = null;
+    Object.assign(this, { node: null, pinned: false });
   }
 
   // `focus` is the part of `node` that a reader can reach; it is described by the card.
@@ -28,11 +28,10 @@ export class Card {
   // Somebody points at this node, or at none. A card opened by a tap or by the keyboard stays until another takes its place;
   // one opened by hovering goes.
   point(node, stays, show, leave = () => this.close()) {
-    const { pinned = false } = this;
-    if (!node) return stays || !pinned ? leave() : undefined;
-    if (stays || node !== this.node) show();
-    this.pinned = stays || pinned;
-    return undefined;
+    const { pinned } = this;
+    if (node && (stays || node !== this.node)) show();
+    if (node) this.pinned = stays || pinned; // which to show another has reset
+    else if (stays || !pinned) leave();
   }
 
   close() {

@@ -146,7 +146,7 @@ def test_a_run_that_is_stopped_says_so(make_runner: MakeRunner) -> None:
     runner = make_runner()
     running = generated(runner, "me", want(), clock())
     _until(running, "running")
-    runner.sessions.stop("me")
+    runner.sessions.live("me").stop()
     last = list(running)[-1]
     assert last["state"] == "stopped"
     assert last["finish_reason"] == "cancelled"

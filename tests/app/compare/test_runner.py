@@ -111,7 +111,7 @@ def test_a_run_can_be_stopped_while_it_waits(make_runner: MakeRunner) -> None:
     with runner.queue.lock("cpu"):
         first, second = start(runner, "first"), start(runner, "second")
         until(lambda: "queued" in states(lines(runner, second)))
-        runner.sessions.stop("second")
+        runner.sessions.live("second").stop()
         run = over(runner, second)
     assert states(run.value) == ["queued", "stopped"]
     assert run.result is None

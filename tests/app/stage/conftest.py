@@ -100,7 +100,7 @@ class Play:
     @staticmethod
     def start(tab: Page, *lanes: Message, identity: str = "run") -> None:
         """Other lanes, which write."""
-        messages = stream.opening(identity, lanes), stream.state("running", "They write.")
+        messages = stream.Opening(kind="open", id=identity, lanes=lanes), stream.state("running", "They write.")
         tab.evaluate("text => value.set(text)", "".join(map(stream.line, messages)))
 
     def finish(self, tab: Page, *keys: str) -> None:

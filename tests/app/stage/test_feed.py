@@ -56,7 +56,7 @@ class Server:
     def start(self, identity: str = "run") -> None:
         """A run with one lane, which the stage is told to follow."""
         self.lines[identity] = []
-        opening = stream.opening(identity, [self.play.lane("b", "masks")])
+        opening = stream.Opening(kind="open", id=identity, lanes=[self.play.lane("b", "masks")])
         self.write(opening, stream.state("running", "They write."), identity=identity)
         self.play.feed(self.tab, stream.Follow(kind="follow", id=identity))
 
@@ -133,7 +133,7 @@ def test_one_run_has_one_connection(server: Server) -> None:
     server.act = held.append
     server.start()
     server.until(lambda: len(held) == 1)
-    again = stream.opening("run", [server.play.lane("b", "masks", texts={"note": "Another."})])
+    again = stream.Opening(kind="open", id="run", lanes=[server.play.lane("b", "masks", texts={"note": "Another."})])
     server.write(again)
     server.play.feed(server.tab, stream.Follow(kind="follow", id="run"))
     assert server.asked_no_more()

@@ -48,7 +48,7 @@ if __name__ == "__main__":
     found = {
         "whole": written(runner),
         "steered": written(runner, 20.0, lambda: setattr(runner.sessions.live("me").slider, "threshold", 0.99)),
-        "stopped": written(runner, 20.0, lambda: runner.sessions.stop("me")),
+        "stopped": written(runner, 20.0, lambda: runner.sessions.live("me").stop()),
         "sweep": last(runner, sweep.start(runner, "me", question, PAIR)),
         "board": last(runner, board.start(runner, "me", Plan(count=5, first=1, max_new_tokens=16), PAIR, 0.9)),
         "loaded": runner.models.state()["loaded"],
