@@ -14,8 +14,7 @@ OpenTab = Callable[[Page, str], None]
 pytestmark = pytest.mark.browser
 
 # All rules once, and with Compare for the whole page; what a mode changes is colours (the usual dark's are in
-# test_colours.py). For a projector they are
-# held to the stricter contrast of WCAG's AAA.
+# test_colours.py). For a projector they are held to the stricter contrast of WCAG's AAA.
 MODES: dict[str, dict[str, Any]] = {
     "light": {"resultTypes": ["violations"]},
     "projector": {"runOnly": ["color-contrast-enhanced"]},

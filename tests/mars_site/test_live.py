@@ -33,7 +33,7 @@ from tests.mars_site.test_onnx import in_eight_bits
 
 pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.slow]
 SOURCE = Path(__file__).parents[2] / "assets/checkpoints/mars-b8"
-PROMPTS, PART = 200, 50
+PROMPTS, PART = 96, 48
 TOKENS = 16
 CLOSE = 1e-3
 LAYERS = 2
@@ -74,7 +74,7 @@ def questions() -> Iterator[Asked]:
         if decoder != "sliding_window":
             thresholds = (None,)
         prompt = sample(list(TASKS)[number % len(TASKS)], 5_000_000 + number).prompt
-        prompt = UNUSUAL[number // 70] if number % 70 == 69 else prompt
+        prompt = UNUSUAL[number // 32] if number % 32 == 31 else prompt
         settings = DecodingSettings(
             block_size=2 + number // 2 % 7,
             score=score,
