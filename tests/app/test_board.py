@@ -27,7 +27,7 @@ def score(tab: Page, family: str = "Word problems", count: int = 5) -> None:
     tab.locator("[role=option]", has_text=family).click()
     tab.fill("#board-count input[type=range]", str(count))
     tab.click("#board-score")
-    tab.wait_for_selector("[data-board]:not([data-board=done])")  # what was over before is still there
+    tab.wait_for_selector("[data-board=running]")  # until then the last board is still there
 
 
 def over(tab: Page, state: str = "done") -> list[dict[str, Any]]:

@@ -28,7 +28,7 @@ def passes(tab: Page, lane: str) -> int:
 
 def wait_for_passes(tab: Page, lane: str, count: int) -> None:
     tab.wait_for_function(
-        "([lane, count]) => document.querySelectorAll(`[data-lane=${lane}] .lens-pass`).length >= count",
+        "([key, n]) => document.querySelectorAll(`[data-state=running] [data-lane=${key}] .lens-pass`).length >= n",
         arg=[lane, count],
     )
 
