@@ -140,3 +140,4 @@ def test_nothing_is_wider_than_the_screen(board: Page) -> None:
     for width in (390, 1280):
         tab.set_viewport_size({"width": width, "height": 800})
         assert tab.evaluate("document.documentElement.scrollWidth") <= width
+    assert tab.locator(".board .lens-scroll").evaluate("node => node.scrollWidth - node.clientWidth") == 0
