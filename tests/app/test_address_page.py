@@ -67,7 +67,7 @@ def test_the_settings_of_compare_are_restored(tab: Page, other: Page, example: A
     prompt_is(other, problems.find(problems.EXAMPLES[0][1], 7).prompt)
     assert other.input_value("#threshold input[type=range]") == "0.7"
     assert other.input_value("#limit input") == "64"
-    assert other.inner_text("#threshold-reading strong") == "τ = 0.70"
+    other.wait_for_selector("#threshold-reading strong:text-is('τ = 0.70')")
     tab.fill("#threshold input[type=range]", "0.95")
     wait_said(tab, seed="7", limit="64")
 

@@ -75,7 +75,7 @@ class Stage extends RunView {
   // Lanes are introduced again and again while they load, and not while a run is followed.
   read(value) {
     for (const message of messagesOf(value)) {
-      clearTimeout(this.unanswered);
+      if (message.kind === "follow" || message.kind === "refusal") clearTimeout(this.unanswered);
       const known = message.kind === "open" && message.id === this.root.dataset.run;
       if (!known && (!this.run || message.kind === "follow")) this.hear(message);
     }
