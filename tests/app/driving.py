@@ -32,6 +32,7 @@ def choose(tab: Page, control: str, option: str) -> None:
     """One of a list's options, by its whole name."""
     tab.click(f"#{control} input")
     tab.get_by_role("option", name=option, exact=True).click()
+    tab.wait_for_selector("[role=option]", state="detached")  # else the next list stands beside this one
 
 
 def selected(tab: Page) -> str | None:

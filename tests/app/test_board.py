@@ -23,8 +23,7 @@ LANES = """() => [...document.querySelectorAll('.board-row')].map((row, place) =
 
 
 def score(tab: Page, family: str = "Word problems", count: int = 5) -> None:
-    tab.click("#board-family input")
-    tab.locator("[role=option]", has_text=family).click()
+    choose(tab, "board-family", family)
     tab.fill("#board-count input[type=range]", str(count))
     tab.click("#board-score")
     tab.wait_for_selector("[data-board=running]")  # until then the last board is still there
