@@ -31,7 +31,7 @@ Reason = Literal[
     "filled",  # filled by an earlier pass
     "open",  # still a mask
 ]
-"""Why a proposal was accepted or not; the last three and "met" are of passes that fill a block."""
+"""Why a proposal was accepted or not. The last three are of runs of earlier versions; "first" needs no score."""
 Phase = Literal["prefill", "decode", "verify", "denoise", "commit", "draft"]
 FinishReason = Literal["stop", "length", "cancelled"]
 
