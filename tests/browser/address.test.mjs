@@ -88,6 +88,7 @@ test("a saved table is quoted and holds no formula", () => {
 "a","'=HYPERLINK(""x"")","τ 0.9","-1.51234","-2","0.1"
 "b","'@x","","","",""
 `.replaceAll("\n", "\r\n"));
+  assert.equal(csvOf({ columns, rows: [] }), '"Run","Model","τ","Loss"\r\n');
 });
 
 test("what another tab asks of Compare is an address", async () => {

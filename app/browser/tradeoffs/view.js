@@ -119,7 +119,7 @@ class TradeView {
 
 // The table as a file of comma-separated values: numbers have all their digits, and intervals columns of their own.
 export function csvOf({ columns, rows }) {
-  const most = columns.map((_, place) => Math.max(...rows.map(({ numbers }) => numbers[place].length)));
+  const most = columns.map((_, place) => Math.max(0, ...rows.map(({ numbers }) => numbers[place].length)));
   const heads = columns.map(({ label }, place) => [label, `${label}, low`, `${label}, high`].slice(0, most[place] || 1));
   const safe = (words) => (FORMULA.test(words) ? `'${words}` : words);
   const values = ({ cells, numbers }) => heads.flatMap((head, place) => head.map((_, end) => (most[place] ? String(numbers[place][end] ?? "") : safe(cells[place]))));

@@ -93,12 +93,7 @@ def test_one_sentence_lists_what_is_allowed(word: str) -> None:
 
 def test_the_two_baselines_come_first_and_everybody_once() -> None:
     found = parse_decoder_specs("jacobi,generate,jacobi,sliding_window@0.95,sliding_window", 0.95)
-    assert [spec.label for spec in found] == [
-        "generate",
-        "autoregressive",
-        "jacobi",
-        "sliding_window@0.95",
-    ]
+    assert [spec.label for spec in found] == ["generate", "autoregressive", "jacobi", "sliding_window@0.95"]
 
 
 def test_who_must_write_what_the_baseline_writes() -> None:

@@ -99,10 +99,7 @@ def test_drafts_and_the_threshold_that_nobody_reads(tiny_folder: Path, plain_fol
     drafts = (str(plain_folder), str(tiny_folder))
     found = jobs(group(tiny_folder, "speculative", drafts=drafts))
     told = [(job.setting["draft"]["name"], job.settings.threshold) for job in found]
-    assert told == [
-        ("plain", None),
-        ("tiny-mars", 0.95),
-    ]
+    assert told == [("plain", None), ("tiny-mars", 0.95)]
     assert ".speculative@0.95-b4-k4-tiny-mars.b16." in found[1].id
 
 

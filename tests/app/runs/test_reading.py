@@ -89,11 +89,7 @@ WRONG: list[tuple[Path, Any, str]] = [
     ((*ROW, "start"), 99, "where the tokens before end, got 99"),
     ((*ROW, "threshold"), 1.5, "lanes[1]: records[2]: threshold must be between 0 and 1"),
     ((*ROW, "proposals", 0, "score"), 2, "lanes[1]: records[2]: a probability must be at most 1, got 2"),
-    (
-        (*ROW, "proposals", 0, "source"),
-        "hearsay",
-        "records[2].rows[0].proposals[0].source must be one of clean",
-    ),
+    ((*ROW, "proposals", 0, "source"), "hearsay", "records[2].rows[0].proposals[0].source must be one of clean"),
     ((*ROW, "proposals", 0, "alternatives"), [[1, 7]], "proposals[0].alternatives[0][1] must be at most 1"),
     ((*ROW, "trace", "spans"), [], "trace: spans must be at least one, each with at least one of ids"),
     ((*ROW, "trace", "spans", 0, "after"), 0, "after must be a column before its span, which is column 0, got 0"),

@@ -205,3 +205,13 @@ def test_answers_of_earlier_runs_are_not_drawn(server: Server) -> None:
     server.until_said("Done.")
     assert server.text == " 1"
     assert server.asked == [("run", 0), ("next", 0)]
+
+
+def test_new_lanes_are_no_answer_to_run(mount: Callable[..., Page], play: Any) -> None:
+    tab = mount()
+    tab.clock.install()
+    tab.evaluate("document.body.append(Object.assign(document.createElement('button'), { id: 'run' }))")
+    tab.locator("#run").dispatch_event("click")
+    play.start(tab, play.lane("b", "masks"))
+    tab.clock.run_for(6000)
+    assert tab.inner_text(".lens-status").startswith("The server does not answer.")
