@@ -13,7 +13,6 @@ from typing import Any, Literal, get_args
 
 from mars.config import SCORES, SETTINGS, meets_threshold
 from mars.metrics import COUNTED
-from mars.records import Phase
 from mars.schema import page_json
 
 BASELINE = "autoregressive"
@@ -54,7 +53,7 @@ class DecoderInfo:
     `function` is "module:name", imported late: what makes its `Method`. `alone` is the reason why its rows never share
     passes with those of other runs; then `function` is the `Decoder` itself.
 
-    `phases` are those of its passes. `guesses` says that its first drafts are random tokens, those of the seed.
+    `guesses` says that its first drafts are random tokens, those of the seed.
     """
 
     name: str
@@ -69,7 +68,6 @@ class DecoderInfo:
     verifies: bool = False
     function: str
     alone: str = ""
-    phases: tuple[Phase, ...]
     guesses: bool = False
 
     def __post_init__(self) -> None:
@@ -114,7 +112,6 @@ _ENTRIES = (
         settings=SAMPLING,
         exact=True,
         function="mars.decoding.autoregressive:method_of",
-        phases=("prefill", "decode"),
     ),
     DecoderInfo(
         name=USUAL,
@@ -125,7 +122,6 @@ _ENTRIES = (
         settings=(*WINDOW, "window", *SAMPLING),
         needs="masks",
         function="mars.decoding.sliding_window:method_of",
-        phases=("prefill", "decode"),
     ),
     DecoderInfo(
         name=EXACT,
@@ -137,7 +133,6 @@ _ENTRIES = (
         needs="masks",
         exact=True,
         function="mars.decoding.self_speculative:method_of",
-        phases=("prefill", "verify"),
     ),
     DecoderInfo(
         name=RELAXED,
@@ -149,7 +144,6 @@ _ENTRIES = (
         needs="masks",
         verifies=True,
         function="mars.decoding.relaxed:method_of",
-        phases=("prefill", "verify"),
     ),
     DecoderInfo(
         name="jacobi",
@@ -160,7 +154,6 @@ _ENTRIES = (
         settings=("draft_tokens", *SAMPLING),
         exact=True,
         function="mars.decoding.jacobi:method_of",
-        phases=("prefill", "verify"),
         guesses=True,
     ),
     DecoderInfo(
@@ -172,7 +165,6 @@ _ENTRIES = (
         settings=("draft_tokens", *SAMPLING),
         exact=True,
         function="mars.decoding.prompt_lookup:method_of",
-        phases=("prefill", "verify"),
     ),
     DecoderInfo(
         name="block_cached",
@@ -184,7 +176,6 @@ _ENTRIES = (
         needs="masks",
         function="mars.decoding.block_cached:block_cached",
         alone="its rows share the moment at which a block enters the cache",
-        phases=("prefill", "decode", "commit"),
     ),
     DecoderInfo(
         name="speculative",
@@ -197,7 +188,6 @@ _ENTRIES = (
         exact=True,
         function="mars.decoding.speculative:speculative",
         alone="its draft model has a cache of its own",
-        phases=("prefill", "draft", "verify"),
     ),
 )
 TABLE = {decoder.name: decoder for decoder in _ENTRIES}

@@ -34,9 +34,9 @@ from tests.scripted import ReadingModel, parts
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 FOLDER = Path(__file__).parents[2] / "assets/checkpoints/mars-b8"
-ROUNDING = 0.05  # in nats, as `python -m analysis agree` allows in bfloat16
+ROUNDING = 0.02  # in nats
 LAYOUTS = ("linear", "quadratic", "tree", "lookup", "auto")
-CASES: dict[str, dict[str, Any]] = {
+NAMED: dict[str, dict[str, Any]] = {
     "autoregressive": {},
     "sliding_window": {"threshold": 0.8},
     "sliding_window, one token": {"threshold": None},
@@ -54,7 +54,13 @@ CASES: dict[str, dict[str, Any]] = {
     "prompt_lookup": {"draft_tokens": 10},
     "speculative": {},
 }
-RELAXED = {f"relaxed, {layout}": {"layout": layout, "threshold": 0.2} for layout in ("tree", "lookup", "auto")}
+OTHERS = [info for name, info in TABLE.items() if name not in {case.split(",")[0] for case in NAMED}]
+CASES = NAMED | {f"{info.name}, one token": {"threshold": None} for info in OTHERS}
+"""Every decoder equals the reference; one that is not named here does so without a threshold, which is AR's text."""
+RULED = {
+    **{f"relaxed, {layout}": {"layout": layout, "threshold": 0.2} for layout in ("tree", "lookup", "auto")},
+    **{info.name: {"threshold": 0.8} for info in OTHERS if info.by_threshold},
+}
 """Which have a rule for each token, and no text to be compared with."""
 CALIBRATION = ((1.3, -0.4), (0.6, 0.5), (0.9, 0.1))
 DRAWN = {"temperature": 0.8, "top_p": 0.9, "seed": 11}
@@ -124,10 +130,6 @@ def written() -> dict[tuple[str, int], list[reference.Pass]]:
     return {}
 
 
-def test_every_decoder_has_a_case() -> None:
-    assert {case.split(",")[0] for case in CASES} == set(DECODERS)
-
-
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize(
     ("rows", "sampling", "limit"),
@@ -152,12 +154,15 @@ def test_decoders_equal_the_reference(
         compare(parts(records, row), written[key], shared)
 
 
-@pytest.mark.parametrize("case", CASES | RELAXED)
+@pytest.mark.parametrize("case", CASES | RULED)
 def test_in_bfloat16_they_differ_by_rounding(case: str, load: Any, prompts: Any) -> None:
-    """Each pass is read again by transformers: a token may be this much less probable than the rule asks for."""
-    checkpoint, plain = load("bfloat16")
+    """Each pass is read again in float32: a token may be this much less probable than the rule asks for.
+
+    (The logits of transformers in bfloat16 are an eighth of a nat apart.)
+    """
+    checkpoint, plain = load("bfloat16")[0], load("float32")[1]
     mask = checkpoint.engine.mask_token_id
-    options, info = DecodingSettings(**{"max_new_tokens": 24, **(CASES | RELAXED)[case]}), TABLE[case.split(",")[0]]
+    options, info = DecodingSettings(**{"max_new_tokens": 24, **(CASES | RULED)[case]}), TABLE[case.split(",")[0]]
     records = decode(case, checkpoint.engine, prompts, options)
     for row, prompt in list(enumerate(prompts))[::3]:
         text = list(prompt)

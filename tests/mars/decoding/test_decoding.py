@@ -84,7 +84,6 @@ def test_one_record_per_model_call(decoder: str) -> None:
     assert [record.index for record in records] == list(range(len(records)))
     assert {record.seconds for record in records} == {0.25}
     assert records[0].phase == "prefill"
-    assert {record.phase for record in records} <= set(TABLE[decoder].phases)
     assert all(0 < record.query_tokens for record in records)
 
 
