@@ -469,8 +469,10 @@ def behind_claim(number: int) -> tuple[str, ...]:
 
 
 def behind_figure(name: str) -> tuple[str, ...]:
-    """The studies that a figure rests on."""
-    return tuple(study.name for study in _ALL if name in study.figures)
+    """The studies that a figure rests on; ValueError if there are none."""
+    if found := tuple(study.name for study in _ALL if name in study.figures):
+        return found
+    raise ValueError(f"no study is behind the figure {name}: name it in the `figures` of one, in analysis/studies.py")
 
 
 def study_of(command: str) -> str | None:

@@ -92,8 +92,8 @@ def draw(run_cache: RunCache, view: View) -> dict[str, Any]:
         _mark(figure, answer.chosen, view.points)
     drawn = figure.to_plotly_json()
     layout = {name: value for name, value in drawn["layout"].items() if name != "template"}  # which the page sets
-    study = behind_figure(view.figure)[0]
-    empty = f"There are no runs for this figure. This makes some: python -m analysis reproduce {study}"
+    absent = "These runs are not for this figure" if sets else "There are no runs for this figure"
+    empty = f"{absent}. This makes some: python -m analysis reproduce {behind_figure(view.figure)[0]}"
     names = {name: words.task_words(name) for name in (POOLED, *tasks)}
     return {
         "figure": {**drawn, "layout": layout},

@@ -12,7 +12,7 @@ from analysis.claims import CLAIMS
 from analysis.commands import reproduce
 from analysis.figures import FIGURES
 from analysis.runs import open_runs, read_runs, write_run
-from analysis.studies import STUDIES, in_order, study_of
+from analysis.studies import STUDIES, behind_figure, in_order, study_of
 
 ROOT = Path(__file__).parents[3]
 RUNS = ROOT / "assets" / "runs"
@@ -25,6 +25,11 @@ def test_every_figure_and_claim_rests_on_a_study() -> None:
     for study in STUDIES.values():
         for place in re.findall(r"analysis/plans/\S+", study.command):
             assert study.earlier or (ROOT / place).is_file()
+
+
+def test_a_figure_without_a_study_is_called_so() -> None:
+    with pytest.raises(ValueError, match="no study is behind the figure pie"):
+        behind_figure("pie")
 
 
 @pytest.mark.parametrize("name", STUDIES)
