@@ -16,10 +16,16 @@ const MISSING = "This recording could not be read. Is this browser online?";
 // has; `say` hears of a connection that was lost, and null when there is one; `lost` that no more will come.
 function liveRun(run, { hear, say, lost }) {
   const source = new EventSource(ours(`runs/${run}/events`));
+  const leave = ({ persisted }) => persisted || navigator.sendBeacon(ours(`runs/${run}/leave`));
   source.onopen = () => say(null);
   source.onmessage = ({ data }) => hear(messagesOf(data));
-  source.onerror = () => (source.readyState === EventSource.CLOSED ? lost(LOST) : say(RECONNECTING));
-  return source;
+  source.onerror = () => {
+    if (source.readyState !== EventSource.CLOSED) return say(RECONNECTING);
+    lost(LOST);
+    addEventListener("pagehide", leave); // a browser that goes elsewhere cuts the connection first
+  };
+  addEventListener("pagehide", leave);
+  return { close: () => (source.close(), removeEventListener("pagehide", leave)) };
 }
 
 // A run in a file: all of it comes at once, or nothing does. `read` gives the text of the file; the page is complete
@@ -49,9 +55,6 @@ export class RunView {
     this.followed = null; // the run whose lines came last
     this.run = null; // the same while more may come
     this.source = null;
-    addEventListener("pagehide", ({ persisted }) => {
-      if (this.run && !persisted) navigator.sendBeacon(ours(`runs/${this.run}/leave`));
-    });
   }
 
   read(value) {

@@ -1,6 +1,5 @@
 // Keeps the runs of this page, whatever tab is open: a tab is not there before it is looked at. The value is the run that
-// ended last. "lens:step" {run: its id, lane: key, number: of the pass} asks to
-// step through one; "lens:run" says that one has come.
+// ended last. "lens:step" {run: id, lane: key, number: pass} asks to step through one; "lens:run" says that one came.
 
 import { announce, keep, kept, offerFile } from "./dom.js";
 import { Questions } from "./messages.js";
@@ -34,9 +33,7 @@ export const keeper = {
 };
 
 // The document of the last run as text, also of one from before the page was loaded.
-export function lastRun() {
-  return kept(LAST_RUN);
-}
+export const lastRun = () => kept(LAST_RUN);
 
 export function mountRuns({ props, watch }) {
   watch("value", () => {
