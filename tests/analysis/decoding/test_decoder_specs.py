@@ -13,21 +13,12 @@ from mars.config import DecodingSettings
 from mars.decoders import kinds
 
 BASE = DecodingSettings(block_size=16, threshold=0.5, max_new_tokens=7)
-ALL = (
-    "autoregressive",
-    "sliding_window",
-    "block_cached",
-    "self_speculative",
-    "jacobi",
-    "speculative",
-)
+ALL = ("autoregressive", "sliding_window", "block_cached", "self_speculative", "jacobi", "speculative")
 
 
 @pytest.fixture(autouse=True)
 def all_decoders(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        decoders, "TABLE", {name: decoders.TABLE[name] for name in ALL}
-    )  # a table of its own, in this order
+    monkeypatch.setattr(decoders, "TABLE", {name: decoders.TABLE[name] for name in ALL})  # in this order
 
 
 AR, MASKS = kinds(masks=False), kinds(masks=True)

@@ -98,9 +98,7 @@ def connection(page: Any, request: str) -> Iterator[socket.socket]:
         sock.sendall(f"{request} HTTP/1.1\r\nHost: {place.netloc}\r\n\r\n".encode())
         assert sock.recv(12) == b"HTTP/1.1 200"
         yield sock
-        sock.setsockopt(
-            socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\x00\x00\x00\x00\x00\x00\x00"
-        )  # resets, says no word
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, bytes([1, *bytes(7)]))  # resets, says no word
 
 
 def leave(page: Any, events: str) -> None:
