@@ -143,8 +143,7 @@ def generated(
     runner: Runner, session: str, wanted: GenerateRequest, now: Callable[[], float] = time.monotonic
 ) -> Iterator[Answer]:
     """Yield the progress about once a second, and last the whole answer; ValueError if no run can be made."""
-    settings = wanted.settings
-    live = LiveRun(runner.queue.join(), settings.threshold)
+    live = LiveRun(runner.queue.join(), None)  # no lane follows a slider, and τ may be that of another score
     if not runner.sessions.begin_alone(session, live):
         live.stop()
         raise ValueError("This session has a run already: wait for its end, or use another client")

@@ -10,10 +10,10 @@ from mars.config import ScoreName, check_threshold
 class Control:
     """Read by the decoder once before each pass; written from any thread.
 
-    A change of `threshold` acts from the next pass on. After `stop()` the decoder ends every unfinished row with
-    finish reason "cancelled" before its next model call. `free` says that the request names no threshold, so
-    that a policy may move it (mars/decoding/policy.py). With `trace` the records say what each pass did
-    (`mars.records.Trace`); nothing else changes.
+    A change of `threshold` acts from the next pass on. After `stop()` the model is called no more: a pass that is under
+    way ends its rows with finish reason "cancelled", rows between two passes get none. `free` says that the request
+    names no threshold, so that a policy may move it (mars/decoding/policy.py). With `trace` the records say what each
+    pass did (`mars.records.Trace`); nothing else changes.
     """
 
     def __init__(

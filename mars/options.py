@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -12,6 +13,7 @@ from mars.config import DEFAULT_BLOCK_SIZE, DEFAULT_THRESHOLD, DEFAULTS, DEVICES
 DEFAULT_ENTROPY = 0.3
 DEFAULT: Final = "default"
 SOURCES = "checkpoint folder, Hub id, GGUF file or smollm2-135m"
+_HOST = re.compile(r"(\*\.)?[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
 _SAID = {"block_size": f"as trained, else {DEFAULT_BLOCK_SIZE}", "temperature": "0", "top_p": "1"}
 _NEEDS = {"causal": "any checkpoint", "masks": "a MARS checkpoint"}
 
@@ -95,6 +97,13 @@ def _readers(name: str) -> str:
     if len(others) < len(readers):
         return f"; ignored by {decoders.names(others)}"
     return f"; for {decoders.names(readers)}"
+
+
+def parse_host(text: str) -> str:
+    """The name of a host in lower case, `*.example.org` for every name below; ArgumentTypeError for anything else."""
+    if not _HOST.fullmatch(text):
+        raise argparse.ArgumentTypeError(f"must be a name such as lens.example.org, without a port, got {text!r}")
+    return text.lower()
 
 
 def parse_threshold(text: str) -> float | str | None:

@@ -17,7 +17,7 @@ from app.compare.lane import Lane, baseline_of
 from app.compare.lane_choice import LaneChoice
 from app.compare.lane_request import LaneRequest, comparable
 from app.compare.runner import Runner, cannot_write
-from app.compare.starting import device_lock, prompt_ids, race
+from app.compare.starting import SHARED, device_lock, is_shared, prompt_ids, race
 from app.compare.stream import Card, Refusal, Status
 from app.models.sentences import error_sentence
 from app.scheduling import USUAL_LIMITS, AdmissionQueue, Limits, LiveRun, whole
@@ -80,12 +80,14 @@ class ProblemDone(StrictDict):
 class BoardLane:
     """The answers of a lane by the number of the problem, without stopped ones.
 
-    `threshold` is that of the latest answer; it has `turned` if it changed while an answer or since one was written.
+    `threshold` is that of the latest answer; it has `turned` if it changed within an answer or since one, and
+    is `shared` if other runs took part in its passes.
     """
 
     request: LaneRequest
     threshold: float | None = None
     turned: bool = False
+    shared: bool = False
     answers: dict[int, ProblemDone] = field(default_factory=dict)
 
     @property
@@ -102,6 +104,7 @@ class BoardLane:
         before = thresholds[0] if not self.answers else self.threshold
         self.turned |= any(threshold != before for threshold in thresholds)
         self.threshold, text = thresholds[-1], lane.text
+        self.shared |= lane.shared
         self.answers[number] = answer = ProblemDone(
             kind="wrote",
             lane=lane.key,
@@ -322,6 +325,7 @@ def _finished(entries: Sequence[Entry], live: LiveRun, queue: AdmissionQueue) ->
         if record is not None:
             entry.lane.add(record)
         elif entry.lane.finish_reason not in (None, "cancelled"):
+            entry.lane.shared = is_shared(entry.records)
             entry.lane.end()
             yield entry
         if live.stopped:
@@ -330,6 +334,7 @@ def _finished(entries: Sequence[Entry], live: LiveRun, queue: AdmissionQueue) ->
 
 def _closing(lanes: Sequence[BoardLane], live: LiveRun) -> stream.Status:
     told = " ".join(f"{lane.request.title}: {_result(lane)}." for lane in lanes)
+    told += SHARED if any(lane.shared for lane in lanes) else ""
     return stream.state("stopped", f"{live.reason} {told}") if live.stopped else stream.state("done", f"Done. {told}")
 
 

@@ -136,6 +136,8 @@ class Runner:
             sentence = f"Waiting for the device: {ahead} ahead of yours."
             yield stream.state("queued", sentence) if position != last else None
             last = position
+        if live.stopped:
+            return
         for name in names:
             self.models.request(name, again=True)
         for name in names:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from mars.checkpoint import Checkpoint
 
 MOST_ROWS = 16
+SHARED = " Other runs shared some passes, so these seconds count their work too."
 AHEAD = 1  # who looks on slowly decides about the pass after the next
 
 
@@ -80,9 +81,11 @@ def is_shared(records: Iterator[ForwardPass]) -> bool:
 
 @contextmanager
 def device_lock(checkpoint: Checkpoint, queue: AdmissionQueue) -> Iterator[None]:
-    """A context that holds the device of this checkpoint for one pass; runs get it in turn."""
+    """A context that holds the device of this checkpoint for one pass; runs get it in turn. One elsewhere has none."""
+    from mars.serve.remote import RemoteCheckpoint
+
     where = checkpoint.place
-    with queue.lock(where), on(where):
+    with nullcontext() if isinstance(checkpoint, RemoteCheckpoint) else queue.lock(where), on(checkpoint.engine.device):
         yield
 
 

@@ -15,13 +15,12 @@ from app.compare.lane import Lane
 from app.compare.lane_choice import LaneChoice
 from app.compare.lane_request import LaneRequest, comparable
 from app.compare.runner import Runner
-from app.compare.starting import is_shared, passes
+from app.compare.starting import SHARED, is_shared, passes
 from app.scheduling import FEWEST_TOKENS, LiveRun
 from mars.decoders import BASELINE
 from mars.schema import StrictDict
 
 THRESHOLDS = (0.9, 0.8, 0.7, 0.6, 0.5)
-_SHARED = " Other runs shared some passes, so these seconds count their work too."
 
 
 class SweepOpening(StrictDict):
@@ -83,7 +82,7 @@ def _steps(runner: Runner, _: str, live: LiveRun, question: Question, choices: S
             break
         lanes.append(lane)
         yield Step((row(lane, lanes[0]),))
-    shared = _SHARED if any(lane.shared for lane in lanes) else ""
+    shared = SHARED if any(lane.shared for lane in lanes) else ""
     yield Step((stream.state("stopped", live.reason) if live.stopped else stream.state("done", f"Done.{shared}"),))
 
 

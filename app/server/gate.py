@@ -53,7 +53,7 @@ _ROUTES = [
         ("GET", rf"{API}/call/(v2/)?\w{{1,64}}/[\w-]{{1,64}}"),
     )
 ]
-_JSON = re.compile(rf"{API}/(queue/join|cancel|reset|run/.*|call/.*)")
+_JSON = re.compile(rf"{API}/(queue/join|cancel|reset/?|run/.*|call/.*)")
 _CALL = re.compile(rf"/|{API}/call/.*")
 _SESSION = re.compile(r"[\w.-]{1,64}", re.ASCII)
 _SENTENCES = {
@@ -167,7 +167,7 @@ class Gate:
     async def _pass(self, scope: Scope, path: str, receive: Receive, answer: "_Answer") -> None:
         """Check the body and hand the request on. HTTPException if the body is refused."""
         queued = path == f"{API}/queue/join" or path.startswith(f"{API}/call/")
-        session = ""
+        session = asking = ""
         if scope["method"] == "POST":
             whole = await self._bodies.read(Headers(scope=scope), receive)
             if whole is None:
@@ -178,14 +178,14 @@ class Gate:
                 body, session = check(body) if len(body) <= SMALL_BODY else await asyncio.to_thread(check, body)
             receive = given(body, receive)
         if queued and scope["method"] == "POST":
-            session = self._unread.asked(scope, session)
+            asking = self._unread.asked(scope, session)
         elif queued or path == f"{API}/queue/data":
             self._unread.read(scope)
         try:
             await self._app(self._trusted(scope), receive, answer.send)
         finally:
-            if answer.status != 200:
-                self._unread.forget(scope, session)
+            if asking and answer.status != 200:
+                self._unread.forget(scope, asking)
 
     def _check_json(self, path: str, body: bytes) -> tuple[bytes, str]:
         """The body, a JSON object that names a possible session and event and no file, and its session.
@@ -231,14 +231,17 @@ class Unread:
         self._asked: defaultdict[str, dict[str, float]] = defaultdict(dict)
 
     def asked(self, scope: Scope, session: str) -> str:
-        """A session asks; returns its name, or one for a caller without. HTTPException if too many do not read."""
+        """A session asks; returns its name, or one for a caller without, and "" if it has an answer to read already.
+
+        HTTPException if too many do not read.
+        """
         address, now = _address(scope), time.monotonic()
         waiting = {name: at for name, at in self._asked[address].items() if now - at < UNREAD_SECONDS}
         if len(waiting) >= MOST_UNREAD and session not in waiting:
             raise HTTPException(429)
-        session = session or str(now)
-        self._asked[address] = {**waiting, session: now}
-        return session
+        name = session or str(now)
+        self._asked[address] = {**waiting, name: now}
+        return "" if session in waiting else name
 
     def forget(self, scope: Scope, session: str) -> None:
         """What this session asked was refused."""
@@ -268,6 +271,7 @@ class _Answer:
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
+            self._page = None  # of an answer that failed
             self.status, headers = message["status"], MutableHeaders(scope=message)
             for name, value in self._headers.items():
                 headers.setdefault(name, value)

@@ -1,7 +1,6 @@
 """The command line of `python -m app`, checked before anything is loaded."""
 
 import argparse
-import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,9 +11,7 @@ from app.models.pairs import TINY_SOURCES, Pair
 from app.scheduling import LINE, MOST_TOKENS, Limits
 from mars.checkpoint.sources import NAMED_BASES, unavailable
 from mars.lines import read_lines
-from mars.options import SOURCES, add_base_options, add_device_options, whole
-
-_HOST_NAME = re.compile(r"(\*\.)?[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
+from mars.options import SOURCES, add_base_options, add_device_options, parse_host, whole
 
 
 class Options(argparse.Namespace):
@@ -77,7 +74,7 @@ def parser() -> argparse.ArgumentParser:
         dest="allowed_hosts",
         action="append",
         default=[],
-        type=_host_name,
+        type=parse_host,
         metavar="NAME",
         help="a name at which browsers find the page, such as lens.example.org or *.app.github.dev, where a proxy or a "
         "forwarded port shows it; may be given again",
@@ -138,12 +135,6 @@ def _accounts(file: Path) -> list[tuple[str, str]]:
     if not passwords:
         raise ValueError(f"--auth-file {file} names nobody: write one USER:PASSWORD a line")
     return [*passwords.items()]
-
-
-def _host_name(text: str) -> str:
-    if not _HOST_NAME.fullmatch(text):
-        raise argparse.ArgumentTypeError(f"must be a name such as lens.example.org, without a port, got {text!r}")
-    return text.lower()
 
 
 def _source(text: str) -> str:

@@ -21,7 +21,7 @@ class Decoder(Protocol):
     def __call__(
         self, engine: Engine, prompts: Prompts, settings: DecodingSettings, control: Control | None = None
     ) -> Iterator[ForwardPass]:
-        """Records of decoding `prompts` (token ids, one list a row); where there is a `control`, τ is its own, not the settings'."""
+        """Records of decoding `prompts` (token ids, one list a row); a `control` has the threshold that acts."""
 
 
 def check(engine: Engine, prompts: Prompts, settings: DecodingSettings) -> None:

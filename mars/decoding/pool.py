@@ -208,7 +208,7 @@ class Pool:
         if not rows:
             return None
         reading = [place for place, row in enumerate(rows) if row.reading]
-        reads_prompts = bool(reading) and (self._decoded_last or len(reading) == len(rows))
+        reads_prompts = bool(reading) and (self._decoded_last or all(row.reading or row.resting for row in rows))
         self._decoded_last = not reads_prompts
         record = self._prefill(reading) if reads_prompts else self._decode()
         self._index += 1

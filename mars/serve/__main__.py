@@ -11,7 +11,7 @@ from pathlib import Path
 
 from mars.config import DEFAULT_THRESHOLD, MAX_BLOCK_SIZE
 from mars.garbage import gc_frozen
-from mars.options import SOURCES, add_base_options, add_device_options, parse_threshold, whole
+from mars.options import SOURCES, add_base_options, add_device_options, parse_host, parse_threshold, whole
 from mars.serve import PLACES, QUEUE, Limits
 
 BAD_INPUT, CANNOT_SERVE = 2, 1
@@ -61,7 +61,7 @@ def _serve(options: argparse.Namespace) -> int:
         timeout_graceful_shutdown=options.grace,
     )
     host, port = listening.getsockname()[:2]
-    _say(options, f"http://{host}:{port}")
+    _say(options, f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}")
     uvicorn.Server(config).run(sockets=[listening])
     return 0
 
@@ -126,8 +126,11 @@ def _add_limits(command: argparse.ArgumentParser) -> None:
     add("--port", type=whole(0, 65535), default=8000, help="port to serve on (default: 8000)")
     add("--api-keys", type=Path, metavar="FILE", help="one key a line; without it no key is asked for")
     named = ("another name by which it may be called, where no key is asked for", "pages that may ask it, * for all")
-    for name, metavar, about in (("--allowed-host", "NAME", named[0]), ("--allow-origin", "ORIGIN", named[1])):
-        add(name, action="append", default=[], metavar=metavar, help=f"{about} (may be given several times)")
+    for name, metavar, read, about in (
+        ("--allowed-host", "NAME", parse_host, named[0]),
+        ("--allow-origin", "ORIGIN", lambda text: text.lower().rstrip("/"), named[1]),  # as browsers write it
+    ):
+        add(name, action="append", default=[], type=read, metavar=metavar, help=f"{about} (may be given several times)")
     limit("--places", 1, 256, PLACES, "requests decoded at once")
     limit("--queue-size", 0, 10_000, QUEUE, "requests that wait")
     limit("--connections", 1, 10_000, usual.connections, "requests at once")

@@ -66,7 +66,7 @@ def application(options: argparse.Namespace, keys: frozenset[bytes] | None = Non
         settings = DecodingSettings(threshold=options.threshold, block_size=served.usual_block_size, layout="auto")
         service.prepare(name, settings)
     metrics.watch(served.name, lambda: service.running, lambda: service.waiting, lambda: policy.threshold)
-    callers = Callers(keys=keys, hosts={options.host, *options.allowed_host}, origins=options.allow_origin)
+    callers = Callers(keys=keys, hosts={options.host.lower(), *options.allowed_host}, origins=options.allow_origin)
     return build(served, limits, callers, metrics), limits
 
 

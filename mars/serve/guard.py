@@ -220,7 +220,8 @@ class Bodies:
             async with asyncio.timeout_at(until) as waiting:
                 self._arriving.append(waiting)
                 if len(self._arriving) > self._limits.connections:
-                    self._arriving.popleft().reschedule(loop.time())  # the oldest gives way
+                    with suppress(RuntimeError):  # its time is over already
+                        self._arriving.popleft().reschedule(loop.time())  # the oldest gives way
                 while (message := await receive())["type"] == "http.request":
                     parts.append(message.get("body", b"") if refused is None else b"")
                     left -= len(parts[-1])
@@ -232,7 +233,8 @@ class Bodies:
                 else:
                     return None
         except TimeoutError:
-            says = f"the body did not arrive within {self._limits.body_seconds:g} seconds"
+            late = f"the body did not arrive within {self._limits.body_seconds:g} seconds"
+            says = late if loop.time() >= until else "too many bodies arrive at once, of which this one was the oldest"
             refused = refused or ApiError(408, says, code="timeout", headers=_CLOSING)
         finally:
             with suppress(ValueError):

@@ -26,7 +26,7 @@ from mars.records import ForwardPass, from_object
 from mars.schema import Strict, parse
 
 PATH = "/v1/mars"
-_ASKED = ("temperature", "top_p", "seed", "block_size")
+_ASKED = ("temperature", "top_p", "seed", "block_size", "layout")
 _CONNECT_SECONDS, _SILENCE_SECONDS = 10.0, 120.0
 _SPECIAL = ("bos_token", "eos_token", "pad_token", "unk_token", "mask_token")
 Id = Annotated[int, Field(ge=0)]
@@ -92,10 +92,9 @@ class RemoteEngine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteCheckpoint(Checkpoint):
-    """A model that is served at `address`, where it is called `served`; it can be asked for `decoders`."""
+    """A model that is served at `address` by its name; it can be asked for `decoders`."""
 
     address: str
-    served: str
     decoders: tuple[str, ...]
 
     @property
@@ -142,7 +141,6 @@ def connect(source: str) -> RemoteCheckpoint:
         record={},
         dtype=found.dtype,
         address=address,
-        served=found.name,
         decoders=found.decoders,
     )
 
@@ -162,10 +160,11 @@ def check(checkpoint: RemoteCheckpoint, decoder: str, settings: DecodingSettings
 def records(
     checkpoint: RemoteCheckpoint, decoder: str, prompt: Sequence[int], settings: DecodingSettings, control: Control
 ) -> Iterator[ForwardPass]:
-    """The records of one answer as they arrive; the row there is freed when the iterator is closed or `control` stops.
+    """The records of one answer as they arrive; the row there is freed when the iterator is closed.
 
-    The threshold stays that of the start: a request to a server cannot change it. ValueError at the call, as `check`;
-    while it is read, one sentence: the server refused, or broke off.
+    Once `control` stops, it ends at the next line that the server sends. The threshold stays that of the start: a
+    request to a server cannot change it. ValueError at the call, as `check`; while it is read, one sentence: the server
+    refused, or broke off.
     """
     check(checkpoint, decoder, settings)
     return _records(checkpoint, decoder, prompt, settings, control)
@@ -175,7 +174,7 @@ def _records(
     checkpoint: RemoteCheckpoint, decoder: str, prompt: Sequence[int], settings: DecodingSettings, control: Control
 ) -> Iterator[ForwardPass]:
     body: dict[str, Any] = {name: getattr(settings, name) for name in _ASKED}
-    body |= {"model": checkpoint.served, "prompt": list(prompt), "max_tokens": settings.max_new_tokens}
+    body |= {"model": checkpoint.name, "prompt": list(prompt), "max_tokens": settings.max_new_tokens}
     body |= {"decoder": decoder, "stream": True, "records": True}
     if decoders.TABLE[decoder].heeds_threshold:
         body["threshold"] = control.threshold

@@ -189,7 +189,7 @@ def test_an_impossible_plan_gets_a_sentence(wrong: dict[str, Any], sentence: str
 
 def lane(verdicts: dict[int, bool], *, seconds: float = 2.0) -> BoardLane:
     """A lane with these verdicts; no model is needed to say where it stands."""
-    model: Any = SimpleNamespace(engine=None, kinds={"masks"}, block_size=4)
+    model: Any = SimpleNamespace(engine=None, kinds={"masks"}, block_size=4, place="cpu")
     found = BoardLane(LaneRequest(key="a", title="A", choice=LaneChoice(checkpoint="any"), checkpoint=model), 0.9)
     for number, right in verdicts.items():
         counts: Any = {"tokens": 10 + number, "passes": 5, "seconds": seconds}

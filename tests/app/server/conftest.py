@@ -1,7 +1,7 @@
 """A request to the gate, behind which an app would answer anything."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import httpx
@@ -10,7 +10,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from app.server.gate import API, Gate, Rules, explained
@@ -18,8 +18,15 @@ from app.server.gate import API, Gate, Rules, explained
 HERE = "http://here.example"
 
 
+async def broken() -> AsyncIterator[str]:
+    yield "<p>"
+    raise RuntimeError("/srv/secret")
+
+
 async def answer(request: Request) -> Response:
     path = request.url.path
+    if path == "/manifest.json":
+        return StreamingResponse(broken(), media_type="text/html")
     if path.endswith("/theme.css"):
         raise RuntimeError("/srv/secret")
     if path.startswith(f"{API}/call/v2"):

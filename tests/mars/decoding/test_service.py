@@ -145,6 +145,15 @@ def test_rows_that_rest_go_on_for_who_waits(model: ScriptedModel) -> None:
         assert output_ids(stream) == output_ids(alone("sliding_window", [first, 5], USUAL))
 
 
+def test_a_row_rests_while_a_long_prompt_is_read(model: ScriptedModel) -> None:
+    service = Service(model)
+    slow = service.submit("autoregressive", [4, 5], USUAL, ahead=1)
+    next(slow)
+    other = service.submit("autoregressive", [6] * 1500, USUAL)
+    assert [next(other).phase for _ in range(3)] == ["prefill"] * 3
+    assert len(slow._member.records) == 1
+
+
 def test_an_error_ends_the_stream_of_its_reader(model: ScriptedModel) -> None:
     service = Service(model)
     stream = service.submit("autoregressive", [4, 5], USUAL)

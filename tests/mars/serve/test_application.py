@@ -55,3 +55,12 @@ def test_replicas_get_absolute_paths_and_hub_names(ray: Ray, tmp_path: Path, mon
     found = deployed("--checkpoint", "Qwen/Qwen2.5-0.5B", "--base", "smollm2")
     assert (found.checkpoint, found.base) == ("Qwen/Qwen2.5-0.5B", "smollm2")
     assert deployed("--checkpoint", "adapter").base is None
+
+
+def test_names_are_those_that_browsers_send(capsys: pytest.CaptureFixture[str]) -> None:
+    given = ["--checkpoint", "x", "--allowed-host", "GPU-Machine", "--allow-origin", "https://Example.org/"]
+    found = parser().parse_args(given)
+    assert (found.allowed_host, found.allow_origin) == (["gpu-machine"], ["https://example.org"])
+    with pytest.raises(SystemExit):
+        parser().parse_args([*given, "--allowed-host", "gpu-machine:8000"])
+    assert "without a port" in capsys.readouterr().err

@@ -9,7 +9,7 @@ import pytest
 
 from app.compare import starting
 from app.compare.lane_choice import LaneChoice
-from app.compare.lane_request import requested, why_not
+from app.compare.lane_request import comparable, requested, why_not
 from app.models.placement import Loader
 from app.scheduling import AdmissionQueue
 from mars.checkpoint import Checkpoint, CheckpointError
@@ -64,11 +64,12 @@ def test_a_lane_of_the_page_writes_there(far: remote.RemoteCheckpoint, checkpoin
     assert not starting.is_shared(iter(found))
     [request] = requested([LaneChoice(checkpoint="there")])
     assert far.place in str(replace(request, checkpoint=far).card())
-    assert why_not(LaneChoice(checkpoint="there"), far) is None
-    refused = why_not(LaneChoice(checkpoint="there", layout="tree", decoder="self_speculative"), far)
-    assert "layout" in str(refused)
-    with starting.device_lock(far, AdmissionQueue()):
-        pass
+    assert why_not(LaneChoice(checkpoint="there", layout="tree", decoder="self_speculative"), far) is None
+    elsewhere = replace(far, address="http://cuda:8000")
+    assert comparable(far, far)
+    assert not comparable(far, elsewhere)
+    with starting.device_lock(elsewhere, queue := AdmissionQueue()), starting.device_lock(elsewhere, queue):
+        pass  # its passes wait for no one here
 
 
 def test_stopping_frees_the_row(served: Any, far: remote.RemoteCheckpoint) -> None:
@@ -88,7 +89,7 @@ def test_stopping_frees_the_row(served: Any, far: remote.RemoteCheckpoint) -> No
     ("decoder", "changes", "says"),
     [
         ("jacobi", {}, "can be asked for"),
-        ("self_speculative", {"layout": "tree"}, "cannot be asked for layout, got 'tree'"),
+        ("self_speculative", {"extra_proposal": True}, "cannot be asked for extra_proposal, got True"),
         ("sliding_window", {"score": "margin"}, "cannot be asked for score"),
     ],
 )
