@@ -194,7 +194,7 @@ class EventStreams:
         self._streams: dict[str, EventStream] = {}
 
     def open(self, identity: str, session: str, live: LiveRun) -> EventStream:
-        """A new event stream for a run; of those that are over, all but the last to end are dropped."""
+        """A new event stream for a run; of those that are over, the last 32 are kept."""
         event_stream = EventStream(identity, session, live)
         with self._lock:
             ended = sorted((one.closed_at, name) for name, one in self._streams.items() if one.closed_at is not None)

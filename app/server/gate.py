@@ -25,8 +25,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.server.policy import common_headers, page_policy
-from mars.serve import Limits
-from mars.serve.guard import Bodies, given, host_name, is_among, is_safe
+from mars.serve import RequestLimits
+from mars.serve.guard import BodyReader, given, host_name, is_among, is_safe
 
 LARGEST_BODY = 8 * 2**20  # a saved run, as JSON within JSON
 BODY_SECONDS = 30.0
@@ -133,7 +133,7 @@ class Gate:
         self._app = app
         self._rules = rules
         self._headers = common_headers(rules.framed_by)
-        self._bodies = Bodies(Limits(body_bytes=LARGEST_BODY, body_seconds=BODY_SECONDS))
+        self._bodies = BodyReader(RequestLimits(body_bytes=LARGEST_BODY, body_seconds=BODY_SECONDS))
         self._unread = Unread()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -12,7 +12,7 @@ PLACES, QUEUE = 8, 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class RequestLimits:
     """`connections` are requests at once, those in the queue included; `new_tokens` the longest answer.
 
     A body must arrive within `body_seconds`, and a client must read each event within `send_seconds`.

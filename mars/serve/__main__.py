@@ -12,7 +12,7 @@ from pathlib import Path
 from mars.config import DEFAULT_THRESHOLD, MAX_BLOCK_SIZE
 from mars.garbage import gc_frozen
 from mars.options import SOURCES, add_base_options, add_device_options, parse_host, parse_threshold, whole
-from mars.serve import PLACES, QUEUE, Limits
+from mars.serve import PLACES, QUEUE, RequestLimits
 
 BAD_INPUT, CANNOT_SERVE = 2, 1
 
@@ -117,7 +117,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _add_limits(command: argparse.ArgumentParser) -> None:
-    add, usual = command.add_argument, Limits()
+    add, usual = command.add_argument, RequestLimits()
 
     def limit(name: str, lowest: int, highest: int, default: int, about: str) -> None:
         add(name, type=whole(lowest, highest), default=default, metavar="N", help=f"{about} (default: {default:n})")

@@ -264,7 +264,7 @@ class Bodies:
         }
 
 
-class EventStream(Response):
+class AnswerStream(Response):
     """An answer as server-sent events from their bodies; it calls `leave` at the end or when the client has gone."""
 
     def __init__(

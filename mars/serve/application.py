@@ -21,7 +21,7 @@ from mars.cluster import connect, gpus_for
 from mars.config import DecodingSettings, check_threshold
 from mars.decoding.policy import Policy
 from mars.garbage import gc_frozen
-from mars.serve import Limits
+from mars.serve import RequestLimits
 from mars.serve.async_service import AsyncService, Served
 from mars.serve.guard import Callers
 from mars.serve.metrics import Metrics
@@ -32,7 +32,7 @@ STEADY_SECONDS = 600.0
 """Seconds that a replica that is to go has to finish its answers, unless --grace says otherwise."""
 
 
-def application(options: argparse.Namespace, keys: frozenset[bytes] | None = None) -> tuple[FastAPI, Limits]:
+def application(options: argparse.Namespace, keys: frozenset[bytes] | None = None) -> tuple[FastAPI, RequestLimits]:
     """The application of a command line, its checkpoint loaded; with `keys`, it asks for one of them.
 
     ValueError, one sentence about the option or the file at fault.
@@ -41,7 +41,7 @@ def application(options: argparse.Namespace, keys: frozenset[bytes] | None = Non
     if options.threads:
         torch.set_num_threads(options.threads)
     checkpoint = load_source(options.checkpoint, options)
-    limits = Limits(connections=options.connections, new_tokens=options.max_new_tokens_limit)
+    limits = RequestLimits(connections=options.connections, new_tokens=options.max_new_tokens_limit)
     metrics = Metrics()
     policy, loose = _policy(options, checkpoint)
     service = AsyncService(

@@ -26,7 +26,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from mars.lines import read_lines
-from mars.serve import Limits
+from mars.serve import RequestLimits
 from mars.serve.schema import error_body
 
 KINDS = {401: "authentication_error", 404: "not_found_error", 429: "rate_limit_error"}
@@ -146,13 +146,15 @@ def is_among(name: str, known: Collection[str]) -> bool:
 class Guard:
     """ASGI middleware: it reads the whole body before the app does. It calls `answered` with each route and status."""
 
-    def __init__(self, app: ASGIApp, limits: Limits, callers: Callers, answered: Callable[[str, int], None]) -> None:
+    def __init__(
+        self, app: ASGIApp, limits: RequestLimits, callers: Callers, answered: Callable[[str, int], None]
+    ) -> None:
         self._app = app
         self._limits = limits
         self._callers = callers
         self._answered = answered
         self._busy = 0
-        self._bodies = Bodies(limits)
+        self._bodies = BodyReader(limits)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Refuse or pass on one request."""
@@ -196,10 +198,10 @@ class Guard:
             await ApiError(500, FAILED).response(scope, receive, counted)
 
 
-class Bodies:
+class BodyReader:
     """Reads bodies: no larger and no slower than the limits allow; of too many on their way the oldest gives way."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: RequestLimits) -> None:
         self._limits = limits
         self._arriving: deque[asyncio.Timeout] = deque()
 
@@ -296,6 +298,6 @@ class Connection(H11Protocol):
             min(idle, key=lambda one: one.number).transport.close()
 
 
-def protocol(limits: Limits) -> type[H11Protocol]:
+def protocol(limits: RequestLimits) -> type[H11Protocol]:
     """The connections of a server with these limits."""
     return type("LimitedConnection", (Connection,), {"most": 2 * limits.connections})

@@ -22,8 +22,8 @@ from starlette.responses import JSONResponse, Response
 from mars.config import MAX_SEED, DecodingSettings
 from mars.decoders import DecoderInfo
 from mars.schema import as_json, shown
-from mars.serve import Limits, conformance, remote
-from mars.serve.answers import Bodies, EventStream, Piece, Writer
+from mars.serve import RequestLimits, conformance, remote
+from mars.serve.answers import AnswerStream, Bodies, Piece, Writer
 from mars.serve.async_service import AsyncStream, Served
 from mars.serve.conformance import IGNORED_HEADER
 from mars.serve.guard import FAILED, LEFT, ApiError, Callers, Guard, until_gone
@@ -54,7 +54,7 @@ class RunningRequest:
     began: float
 
 
-def build(served: Served, limits: Limits, callers: Callers, metrics: Metrics) -> FastAPI:
+def build(served: Served, limits: RequestLimits, callers: Callers, metrics: Metrics) -> FastAPI:
     """The application: all of `PATHS`, guarded."""
 
     @asynccontextmanager
@@ -95,7 +95,7 @@ def build(served: Served, limits: Limits, callers: Callers, metrics: Metrics) ->
 class Endpoint:
     """The functions behind the addresses."""
 
-    def __init__(self, served: Served, limits: Limits, metrics: Metrics) -> None:
+    def __init__(self, served: Served, limits: RequestLimits, metrics: Metrics) -> None:
         self._served = served
         self._limits = limits
         self._metrics = metrics
@@ -157,7 +157,7 @@ class Endpoint:
         running = self._submit(params, prompt, ignored, request.state.began)
         if params.stream:
             stream = running.bodies.stream(self.pieces(running), params.stream_options or StreamOptions())
-            return EventStream(stream, running.headers, self._limits.send_seconds, running.records.close)
+            return AnswerStream(stream, running.headers, self._limits.send_seconds, running.records.close)
         whole: list[Piece] = []
 
         async def write() -> None:

@@ -30,13 +30,13 @@ Whole = Annotated[int, Field(ge=1)]
 TokenId = Annotated[int, Field(ge=0)]
 
 
-class Strict(BaseModel):
+class StrictModel(BaseModel):
     """A model that converts no value and accepts no infinite number."""
 
     model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False, frozen=True)
 
 
-class Lenient(Strict):
+class Lenient(StrictModel):
     """One that clients send back with further fields, as they came: these may be there while they are null or empty."""
 
     @model_validator(mode="before")
@@ -83,7 +83,7 @@ class Message(Lenient):
         return {"role": role, "content": content}
 
 
-class StreamOptions(Strict):
+class StreamOptions(StrictModel):
     """Whether a stream sends usage: in an event of its own at the end, and in every event. It is never obfuscated."""
 
     include_usage: bool | None = False
@@ -211,7 +211,7 @@ class CompletionRequest(Request):
         return self.logprobs
 
 
-class Candidate(Strict):
+class Candidate(StrictModel):
     """A token with its log-probability and the bytes that it stands for."""
 
     token: str

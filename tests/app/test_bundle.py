@@ -109,10 +109,7 @@ def test_modules_run_once_in_order_of_imports(node: str, write: Write) -> None:
             'import "./circle.js";\n',
             "must not import in a circle, got app/browser/page.js -> app/browser/circle.js -> ",
         ),
-        (
-            'import a from "./a.js";\n',
-            "page.js must import and export as app/browser/bundle.py says, got 'import a",
-        ),
+        ('import a from "./a.js";\n', "page.js must import and export as app/browser/bundle.py says, got 'import a"),
         ('import * as a from "./a.js";\n', "must import and export as"),
         ('import { a } from "plotly";\n', "must import and export as"),
         ('const a = await import("./a.js");\n', "must import and export as"),

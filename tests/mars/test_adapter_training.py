@@ -56,10 +56,7 @@ def test_masks_stay_within_their_answer() -> None:
     collate = AnchorCollator(pad_id=0, masks=4, anchors=5, keep=0.7)
     answers = ((6, 14), (20, 23))
     batch = collate(
-        [
-            (0, Conversation(tuple(range(30)), answers)),
-            (1, Conversation((1, 2, 3, 4, 5, 6, 7, 8), ((3, 8),))),
-        ]
+        [(0, Conversation(tuple(range(30)), answers)), (1, Conversation((1, 2, 3, 4, 5, 6, 7, 8), ((3, 8),)))]
     )
     assert batch["input_ids"].shape == (2, 30)
     for row, spans in enumerate((answers, ((3, 8),))):

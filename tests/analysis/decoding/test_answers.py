@@ -114,10 +114,7 @@ def test_passes_without_tokens_count_where_they_fill_blocks(
 
 
 def test_only_rejected_proposals_of_masks_are_kept(told: Callable[..., list[Answer]]) -> None:
-    records = [
-        (1.0, record("verify", 1.0, (0, 0, 1), (1, 0, 1))),
-        (1.0, record("verify", 1.0, (0, 1, 1), (1, 1, 2))),
-    ]
+    records = [(1.0, record("verify", 1.0, (0, 0, 1), (1, 0, 1))), (1.0, record("verify", 1.0, (0, 1, 1), (1, 1, 2)))]
     first, second = told(records, masks=True)
     assert (first.masks, second.masks) == (((1, 1, 0.25, 6), (2, 1, 0.25, 6)), ((1, 1, 0.25, 6),))
     assert [answer.masks for answer in told(records)] == [(), ()]

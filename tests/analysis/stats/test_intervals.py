@@ -27,11 +27,7 @@ def test_equals_the_formula(counts: tuple[int, int]) -> None:
 
 @pytest.mark.parametrize(
     ("successes", "trials", "words"),
-    [
-        (0, 0, "trials must be >= 1, got 0"),
-        (3, 2, "between 0 and the 2 trials, got 3"),
-        (-1, 2, "got -1"),
-    ],
+    [(0, 0, "trials must be >= 1, got 0"), (3, 2, "between 0 and the 2 trials, got 3"), (-1, 2, "got -1")],
 )
 def test_bad_input(successes: int, trials: int, words: str) -> None:
     with pytest.raises(ValueError, match=words):

@@ -22,9 +22,7 @@ def test_a_checkpoint_is_loaded_once() -> None:
     assert loaded == ["folder/one"]
 
 
-def test_a_broken_folder_gets_a_sentence(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_a_broken_folder_gets_a_sentence(caplog: pytest.LogCaptureFixture) -> None:
     def load(source: str) -> Any:
         if source == "/srv/models/bad":
             raise ValueError("/srv/models/bad/config.json is missing: train it again")

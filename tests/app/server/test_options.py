@@ -90,9 +90,7 @@ def real_adapter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / name
 
 
-def test_a_shipped_folder_is_offered_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_shipped_folder_is_offered_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(SHIPPED.parents[1])
     chosen = read("--mars", "assets/checkpoints/mars-b8", "--ar", "./assets/checkpoints/ar-sft")
     assert start(chosen) == {"ar": "ar-sft", "mars": "mars-b8"}

@@ -51,9 +51,7 @@ def test_the_problem_can_be_asked_again(material: dict[str, Any]) -> None:
     assert problems.find(material["problem"]["task"], material["problem"]["seed"]).prompt == material["prompt"]
 
 
-def test_the_real_model_wrote_one_text_three_ways(
-    material: dict[str, Any],
-) -> None:
+def test_the_real_model_wrote_one_text_three_ways(material: dict[str, Any]) -> None:
     assert [material[way]["lane"]["checkpoint"] for way in ("ar", "mars", "exact")] == [
         "smollm2-135m-sft",
         "smollm2-135m-mars",

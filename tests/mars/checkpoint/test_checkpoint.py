@@ -89,11 +89,7 @@ def test_published_mars_loads_as_qwen2_and_runs_nothing(folder: Path, tiny: Chec
 
 @pytest.mark.parametrize(
     ("name", "block_size", "masks"),
-    [
-        ("MARS-Qwen2.5-0.5B-blk16-no-sft", 16, True),
-        ("MARS-Qwen2.5-0.5B-AR-SFT", None, False),
-        ("renamed", None, True),
-    ],
+    [("MARS-Qwen2.5-0.5B-blk16-no-sft", 16, True), ("MARS-Qwen2.5-0.5B-AR-SFT", None, False), ("renamed", None, True)],
 )
 def test_published_names_tell_the_kind(folder: Path, name: str, block_size: int | None, masks: bool) -> None:
     checkpoint = load_checkpoint(as_published(folder, name), device="cpu")
@@ -189,10 +185,7 @@ BROKEN = [
     (put("tokenizer_config.json", "{"), "tokenizer.* broken"),
     (put("generation_config.json", "{"), r"generation_config\.json cannot be read as JSON"),
     (put("mars.json", "{"), r"mars\.json cannot be read as JSON"),
-    (
-        put("mars.json", '{"stage": "rl"}'),
-        r"mars\.json: stage must be one of sft, mars, adapter, got 'rl'",
-    ),
+    (put("mars.json", '{"stage": "rl"}'), r"mars\.json: stage must be one of sft, mars, adapter, got 'rl'"),
     (put("mars.json", '{"stage": "block_diffusion", "block_size": 4}'), "block diffusion: only commit 4ebfdf5 and"),
     (
         put("mars.json", '{"stage": "mars", "block_size": 0}'),

@@ -17,7 +17,7 @@ import uvicorn
 
 from mars.checkpoint import Checkpoint, load_checkpoint
 from mars.checkpoint.sources import unavailable
-from mars.serve import Limits
+from mars.serve import RequestLimits
 from mars.serve.__main__ import bind
 from mars.serve.async_service import AsyncService, Served
 from mars.serve.guard import Callers, digest, protocol
@@ -27,7 +27,7 @@ from mars.serve.routes import build
 ASSETS = Path(__file__).parents[3] / "assets"
 CHECKPOINT = ASSETS / "checkpoints" / "mars-b8"
 REAL = ASSETS / "adapters" / "smollm2-135m-mars"
-USUAL = Limits()
+USUAL = RequestLimits()
 
 
 class Steps:
@@ -104,7 +104,7 @@ def serve(checkpoint: Checkpoint) -> Iterator[Callable[..., Running]]:
 
     def start(
         checkpoint: Checkpoint = checkpoint,
-        limits: Limits = USUAL,
+        limits: RequestLimits = USUAL,
         keys: list[str] | None = None,
         callers: dict[str, Any] | None = None,
         loose: str | None = None,

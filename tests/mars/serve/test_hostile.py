@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from mars.checkpoint import Checkpoint
-from mars.serve import Limits
+from mars.serve import RequestLimits
 from mars.serve.guard import digest, read_keys
 from tests.honest import delays_nobody
 
@@ -237,7 +237,7 @@ def test_who_does_not_read_frees_the_row(strict: Any) -> None:
 
 
 def test_too_many_requests_are_told_to_wait(serve: Callable[..., Any]) -> None:
-    server = serve(limits=Limits(connections=2))
+    server = serve(limits=RequestLimits(connections=2))
     server.steps.held = True
     with ThreadPoolExecutor(2) as threads:
         asked = [threads.submit(server.post, json=CHAT) for _ in range(2)]
@@ -253,7 +253,7 @@ def test_too_many_requests_are_told_to_wait(serve: Callable[..., Any]) -> None:
 
 
 def test_the_oldest_unfinished_body_gives_way(serve: Callable[..., Any]) -> None:
-    server = serve(limits=Limits(connections=2))
+    server = serve(limits=RequestLimits(connections=2))
     with server.connect() as first, server.connect() as second, server.connect() as third:
         for number, connection in enumerate((first, second, third), start=1):
             connection.sendall(post(100))
@@ -266,7 +266,7 @@ def test_the_oldest_unfinished_body_gives_way(serve: Callable[..., Any]) -> None
 
 
 def test_the_oldest_idle_connection_is_dropped(serve: Callable[..., Any]) -> None:
-    server = serve(limits=Limits(connections=2))
+    server = serve(limits=RequestLimits(connections=2))
     silent = [server.connect() for _ in range(6)]
     assert [silent[0].recv(100), silent[1].recv(100)] == [b"", b""]
     silent[5].sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -390,4 +390,4 @@ def named(serve: Callable[..., Any]) -> Any:
 @pytest.fixture(scope="module")
 def strict(serve: Callable[..., Any]) -> Any:
     """A server with small limits."""
-    return serve(limits=Limits(body_bytes=10_000, body_seconds=0.5, send_seconds=0.5, connections=2))
+    return serve(limits=RequestLimits(body_bytes=10_000, body_seconds=0.5, send_seconds=0.5, connections=2))
