@@ -160,9 +160,7 @@ def run_lane(rows: Rows, *, key: str = "a", decoder: str = "sliding_window") -> 
     chosen = DecodingSettings(block_size=4)
     lane = Lane(key, key, decoder, checkpoint, settings=chosen, prompt_tokens=5)
     for index, (phase, threshold, accepted, scores) in enumerate(rows):
-        proposals = tuple(
-            Proposal(10 + place, score, "mask" if place else "clean") for place, score in enumerate(scores)
-        )
+        proposals = tuple(Proposal(10 + n, score, "mask" if n else "clean") for n, score in enumerate(scores))
         row = RowPass(0, lane.tally.tokens, proposals, accepted, threshold)
         row = traced(row, chosen.score, frozenset({2}))
         lane.add(ForwardPass(index, phase, 0.01, max(1, len(scores)), (row,)))

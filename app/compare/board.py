@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -80,8 +80,7 @@ class ProblemDone(StrictDict):
 class BoardLane:
     """The answers of a lane by the number of the problem, without stopped ones.
 
-    `threshold` is that of the latest answer; it has `turned` if it changed within an answer or since one, and
-    is `shared` if other runs took part in its passes.
+    `threshold` is that of the latest answer; it has `turned` if it changed since the first. `shared`: see `Lane`.
     """
 
     request: LaneRequest
@@ -241,14 +240,13 @@ def standing(lane: BoardLane, baseline: BoardLane) -> Score:
 def pairs(lane: BoardLane, baseline: BoardLane) -> Pairs:
     """Both lanes on the problems that both have finished."""
     verdicts = [(mine["right"], theirs["right"]) for mine, theirs in zip(*_both(lane, baseline), strict=True)]
-    difference = PairedDifference(
-        n=len(verdicts), gained=verdicts.count((True, False)), lost=verdicts.count((False, True))
-    )
+    gained, lost = verdicts.count((True, False)), verdicts.count((False, True))
+    difference = PairedDifference(n=len(verdicts), gained=gained, lost=lost)
     return {
         "n": difference.n,
         "both": verdicts.count((True, True)),
-        "onlyBaseline": difference.lost,
-        "onlyThis": difference.gained,
+        "onlyBaseline": lost,
+        "onlyThis": gained,
         "p": round(difference.p_value, 5),
     }
 
@@ -277,14 +275,11 @@ def _steps(runner: Runner, _: str, live: LiveRun, plan: Plan, choices: Sequence[
     if not (yield from runner.prepared(choices, live)):
         return
     lanes = dict[str, BoardLane]()
-    requests = [
-        _fitting(request, chosen, plan.max_new_tokens)
-        for request in lane_request.with_checkpoints(choices, runner.models)
-    ]
+    loaded = lane_request.with_checkpoints(choices, runner.models)
+    requests = [_fitting(request, chosen, plan.max_new_tokens) for request in loaded]
+    limits: dict[str, Any] = {"max_new_tokens": plan.max_new_tokens, "limits": plan.limits}
     for number, problem in enumerate(chosen):
-        question = Question(
-            prompt=problem.prompt, threshold=None, max_new_tokens=plan.max_new_tokens, limits=plan.limits
-        )
+        question = Question(prompt=problem.prompt, threshold=None, **limits)
         entries, cards = runner.entered(requests, question, live)
         if not number:
             lanes = {entry.lane.key: BoardLane(entry.request, entry.lane.settings.threshold) for entry in entries}

@@ -189,9 +189,7 @@ class Differences:
         if ends:
             self._ended.add(lane)
         shown = [other for other in self._others(lane) if self._look(other)]
-        return [
-            {each: self._token_at(each, self._common[other]) for each in (self._baseline, other)} for other in shown
-        ]
+        return [{one: self._token_at(one, self._common[other]) for one in (self._baseline, other)} for other in shown]
 
     def agreeing(self, lane: str) -> dict[str, int]:
         """How many tokens `lane` (for the baseline, each lane) and the baseline have in common, until they differ.

@@ -61,9 +61,8 @@ class LaneChoice(MethodSettings):
 
     def relevant(self) -> "LaneChoice":
         """The same lane with every setting without effect at its default, so that lanes that write alike are equal."""
-        kept = {
-            name: getattr(self, name) for name in ("checkpoint", "decoder", *acting(self.decoder, self.temperature))
-        }
+        names = ("checkpoint", "decoder", *acting(self.decoder, self.temperature))
+        kept = {name: getattr(self, name) for name in names}
         if self.steered:
             del kept["threshold"]
         return LaneChoice(**kept)

@@ -180,6 +180,5 @@ def comparable(one: Checkpoint | None, other: Checkpoint | None) -> bool:
 def _size(checkpoint: Checkpoint | None) -> tuple[object, ...]:
     """Layers and width; of a model on another machine, whose speed is that of another machine, where it is."""
     config = getattr(checkpoint and checkpoint.engine, "config", None)
-    if checkpoint is not None and config is None:
-        return (checkpoint.place,)
-    return tuple(getattr(config, name, None) for name in ("num_hidden_layers", "hidden_size"))
+    size = tuple(getattr(config, name, None) for name in ("num_hidden_layers", "hidden_size"))
+    return size if config or checkpoint is None else (checkpoint.place,)

@@ -136,9 +136,7 @@ class Runner:
             sentence = f"Waiting for the device: {ahead} ahead of yours."
             yield stream.state("queued", sentence) if position != last else None
             last = position
-        if live.stopped:
-            return
-        for name in names:
+        for name in () if live.stopped else names:
             self.models.request(name, again=True)
         for name in names:
             sentence = ""

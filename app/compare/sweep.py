@@ -34,8 +34,8 @@ class SweepOpening(StrictDict):
 class Swept(StrictDict):
     """A finished text. `threshold` is None for AR.
 
-    `speed` is AR's time over its own, None for AR and for a model of another size; `differing` counts the tokens in
-    which the text differs from AR's.
+    `speed` is its tokens a second over AR's, None for AR and for a model of another size; `differing` counts the tokens
+    in which the text differs from AR's, of those of the `longer` text.
     """
 
     kind: Literal["swept"]
@@ -45,6 +45,7 @@ class Swept(StrictDict):
     seconds: float
     speed: float | None
     differing: int
+    longer: int
 
 
 Message = Annotated[SweepOpening | Swept | stream.Status | stream.Refusal, Field(discriminator="kind")]
@@ -105,8 +106,9 @@ def row(lane: Lane, baseline: Lane) -> Swept:
         "tokens": tally.tokens,
         "tokensPerForward": round(tally.tokens_per_forward, 4),
         "seconds": round(tally.seconds, 5),
-        "speed": round(baseline.tally.seconds / tally.seconds, 4) if other and same else None,
+        "speed": round(tally.tokens_per_second / baseline.tally.tokens_per_second, 4) if other and same else None,
         "differing": differing(lane.written, baseline.written),
+        "longer": max(tally.tokens, baseline.tally.tokens),
     }
 
 

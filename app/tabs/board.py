@@ -33,12 +33,12 @@ class Board:
                     self.score = gr.Button("Score", variant="primary", size="lg", elem_id="board-score", min_width=10)
                     self.stop = gr.Button("Stop", size="lg", interactive=False, elem_id="board-stop", min_width=10)
             self.view = drawn("board", '<div class="board"></div>', elem_id="board")
-        shown = [self.view, self.score, self.stop]
+        shown = [self.view, self.score, self.stop, comparing.run]
         lanes = [self._comparing.threshold, self._comparing.limit, *self._comparing.row.inputs]
         given = [self.family, self.count, *lanes]
         queue = comparing.runner.elsewhere
         gr.on([self.score.click, self.view.submit], self._start, given, shown, queue=queue, **QUIET)
-        self.view.select(ended, None, shown[1:], queue=False, **QUIET)
+        self.view.select(lambda: (*ended(), gr.update(interactive=True)), None, shown[1:], queue=False, **QUIET)
         self.stop.click(comparing.end_run, queue=False, **QUIET)
 
     def _start(
@@ -61,5 +61,5 @@ class Board:
             tau = compare.threshold_of(threshold)
             identity = start(self._comparing.runner, str(request.session_hash), plan, choices, tau)
         except ValueError as error:
-            return refusal(error), gr.skip(), gr.skip()
-        return begun(identity)
+            return refusal(error), gr.skip(), gr.skip(), gr.skip()
+        return *begun(identity), gr.update(interactive=False)

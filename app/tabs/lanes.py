@@ -84,13 +84,14 @@ class LaneControls:
         values = preset_values(preset, pair)
         return self.updates(values, values) if values else [gr.skip()] * len(self.named)
 
-    def changed(self, *values: Any) -> list[Any]:
-        """Updates after a change by hand: the preset reads `OWN`, and components without effect are hidden.
+    def changed(self, pair: Pair, *values: Any) -> list[Any]:
+        """Updates after a change by hand: the preset of `pair` or `OWN`, and components without effect are hidden.
 
         A score that is no chance cannot follow the slider, so its lane gets a τ of its own.
         """
         given = dict(zip(self.named, values, strict=True))
-        new: dict[str, Any] = {"preset": OWN}
+        preset = preset_values(given["preset"], pair)  # which still holds if a list was left and nothing chosen
+        new: dict[str, Any] = {} if preset.items() <= given.items() else {"preset": OWN}
         if given["mode"] == "slider" and (score := given["score"]) in SCORES and score not in SLIDING:
             new |= {"mode": "own", "threshold": USUAL_THRESHOLDS[score]}
         return self.updates(new, given | new)
@@ -186,10 +187,11 @@ class LaneRow:
         for lane in self.lanes:
             preset = lane.named["preset"]
             to_preset = partial(lambda lane, name, key: lane.preset_updates(name, pair_of(key)), lane)
-            inputs = [preset, models]
-            chosen = preset.input(to_preset, inputs, lane.components, show_progress_on=preset, **LATEST)
-            others = [component.input for component in lane.components if component is not preset]
-            by_hand = gr.on(others, lane.changed, lane.components, lane.components, show_progress_on=preset, **LATEST)
+            chosen = preset.input(to_preset, [preset, models], lane.components, show_progress_on=preset, **LATEST)
+            parts = lane.components
+            others = [part.input for part in parts if part is not preset]
+            to_own = partial(lambda lane, key, *values: lane.changed(pair_of(key), *values), lane)
+            by_hand = gr.on(others, to_own, [models, *parts], parts, show_progress_on=preset, **LATEST)
             lane.fold.expand(lane.unfolded, lane.components, lane.components, show_progress_on=preset, **LATEST)
             changed += [chosen, by_hand]
         return changed

@@ -15,6 +15,9 @@ _GIVEN = "(prompt) => { lens.address()?.settings.give('prompt', prompt); }"
 """In the browser: no family and seed names a question, so the address has its text."""
 _STARTED = "(prompt, start) => lens.answerStart(prompt, start)"
 """In the browser: the start of an answer belongs to its prompt."""
+_HELD = "(task) => { lens.held = task; }"
+_CHOSEN = "(task, seed) => { const same = task === lens.held; lens.held = task; return [same ? null : task, seed]; }"
+"""In the browser: a list's input event comes when it is left, too, where nothing was chosen."""
 
 
 class QuestionForm:
@@ -56,13 +59,13 @@ class QuestionForm:
         for button, task, seed in self._examples:
             button.click(partial(pick, task, seed), outputs=self.shown, **QUIET)
         self._new.click(lambda task: pick(task, problems.new_seed()), self.family, self.shown, **QUIET)
-        for changed in (self.family, self.seed):
-            changed.input(pick, [self.family, self.seed], self.shown, **LATEST)
-        self.prompt.change(  # Gradio's input event does not come when text is pasted or cut
-            _answer, [self.prompt, self.family, self.seed], self.answer, queue=False, **LATEST
-        )
-        about = [self.prompt, self.start]
-        gr.on([part.change for part in about], None, about, self.start, js=_STARTED, queue=False, **QUIET)
+        about = [self.family, self.seed]
+        self.family.focus(None, self.family, js=_HELD, queue=False, **QUIET)
+        self.family.input(pick, about, self.shown, js=_CHOSEN, **LATEST)
+        self.seed.input(pick, about, self.shown, **LATEST)
+        self.prompt.change(_answer, [self.prompt, *about], self.answer, queue=False, **LATEST)  # of pasted text, too
+        texts = [self.prompt, self.start]
+        gr.on([part.change for part in texts], None, texts, self.start, js=_STARTED, queue=False, **QUIET)
 
     def choose(self) -> None:
         """Lay out the chooser of problems inside the current Blocks."""
@@ -79,6 +82,8 @@ class QuestionForm:
 
 def pick(task: Any, seed: object) -> tuple[Any, ...]:
     """The values that show a problem; if there is none, the reason in place of its answer and no other change."""
+    if task is None:  # nothing was chosen
+        return (gr.skip(),) * 4
     try:
         problem = problems.find(task, seed)
     except ValueError as error:

@@ -86,9 +86,8 @@ def called(row: words.Row) -> str:
     """The title of its decoder, with its threshold and what it drafts with."""
     info, drafts = decoders.TABLE.get(row["decoder"]), words.drafts_words(row)
     title = info.title if info else str(row["decoder"])
-    return " at ".join(
-        word for word in (f"{title} ({drafts})" if drafts else title, words.threshold_words(row)) if word
-    )
+    named = [f"{title} ({drafts})" if drafts else title, words.threshold_words(row)]
+    return " at ".join(filter(None, named))
 
 
 def setting_words(row: words.Row) -> str:

@@ -53,9 +53,7 @@ class View(Strict):
 
 def families(run_cache: RunCache) -> list[str]:
     """The families that runs were measured on together, and chat; empty if there is only one."""
-    several = [
-        entry["tasks"] for entry in run_cache.runs.entries if len(entry["tasks"]) > 1 or entry["tasks"] == [CHAT]
-    ]
+    several = [one["tasks"] for one in run_cache.runs.entries if len(one["tasks"]) > 1 or one["tasks"] == [CHAT]]
     names = sorted({task for tasks in several for task in tasks}, key=lambda task: (task == CHAT, task))
     return names if len(names) > 1 else []
 
@@ -66,10 +64,11 @@ def draw(run_cache: RunCache, view: View) -> dict[str, Any]:
     A choice in it that no longer exists is ignored. The table has the runs that the view compares, the figure a handful
     of series.
     """
-    pooled, tasks = run_cache.table(), families(run_cache)
+    pooled, tasks, sets = run_cache.table(), families(run_cache), _sets(run_cache, view.against)
     task = view.task if view.task in tasks else POOLED
-    sets = run_cache.once(("sets", view.against), partial(together.sets, pooled, view.against))
-    asked = next((each for each in sets if each.name == view.runs), sets[0] if sets else None)
+    named = (each.ids for axis in AXES for each in _sets(run_cache, axis) if each.name == view.runs)
+    before = next(named, frozenset())  # the runs that were shown, perhaps against the other axis
+    asked = max(sets, key=lambda each: (each.name == view.runs, len(each.ids & before)), default=None)
     of_task = [each for each in sets if task == POOLED or task in each.tasks]
     chosen = asked if asked in of_task or not of_task else of_task[0]
     offered = [each for place, each in enumerate(sets) if place < together.MOST_SETS or each is chosen]
@@ -112,6 +111,10 @@ def draw(run_cache: RunCache, view: View) -> dict[str, Any]:
         "table": _table(listed if view.figure == FRONTIER else points),
         "problems": list(run_cache.problems),
     }
+
+
+def _sets(run_cache: RunCache, against: str) -> list[together.Together]:
+    return run_cache.once(("sets", against), partial(together.sets, run_cache.table(), against))
 
 
 def _name_thresholds(figure: go.Figure, points: pd.DataFrame) -> None:

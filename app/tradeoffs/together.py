@@ -38,8 +38,8 @@ class Together:
 def sets(table: pd.DataFrame, against: str) -> list[Together]:
     """The sets of the measured runs that have this measure: judged ones first, then by size of model, then by problems.
 
-    The first set of each model and kind of problems comes before further ones, such as of other batch sizes. Runs that
-    nobody judged have no baseline: those of one timed group form a set.
+    Those in which no pass wrote more than a token come last. The first set of each model and kind of problems comes
+    before further ones, such as of other batch sizes. Of runs that nobody judged, those of one timed group form a set.
     """
     ours = table[table[against].notna()]
     if against == PER_FORWARD:
@@ -51,7 +51,7 @@ def sets(table: pd.DataFrame, against: str) -> list[Together]:
         for key, rows in ours.groupby(keys, sort=True, dropna=False)
         if len(references(rows, against)) and (rows["decoder"] != decoders.BASELINE).any()  # something to compare
     ]
-    groups.sort(key=lambda found: _rank(found[1]))
+    groups.sort(key=lambda found: (against == PER_FORWARD and not (found[1][against] > 1).any(), _rank(found[1])))
     kinds = [(next(_models(rows)), rows["tasks"].iloc[0]) for _, rows in groups]
     groups = [groups[n] for n in sorted(range(len(groups)), key=lambda n: kinds.index(kinds[n]) < n)]
     labels = _labels([rows for _, rows in groups])

@@ -95,6 +95,7 @@ def test_lanes_are_steered_stopped_and_scored_again(board: Page) -> None:
     tab = board
     choose(tab, "lane-b-checkpoint", "slow")  # so that there is something left to stop
     score(tab, "All families", 50)
+    assert tab.locator("#run:enabled").count() == 0, "it would end the board"
     tab.wait_for_selector(".board-column [data-standing=wrong]")  # not that of the legend
     tab.wait_for_selector(".board-row[data-lane=b] .board-figure:has-text(' of ')")
     tab.fill("#threshold input[type=range]", "0.6")

@@ -33,7 +33,8 @@ def branch_by_text(tab: Page, place: int, text: str) -> str:
 
 STOP_AT_ONCE = """() => {
     const stop = document.querySelector('#stop');
-    const look = () => stop.disabled ? setTimeout(look, 10) : stop.click();
+    const close = document.querySelector(".lens-sweep [aria-label='Close the sweep']");
+    const look = () => stop.disabled ? setTimeout(look, 10) : (close.click(), stop.click());
     document.querySelector('#sweep-run').click();
     look();
 }"""
@@ -128,6 +129,7 @@ def test_stop_ends_a_sweep(bench: Page) -> None:
     for lane in "ab":  # both, so that there is something left to stop on a busy machine
         choose(tab, f"lane-{lane}-checkpoint", "slow")
     tab.evaluate(STOP_AT_ONCE)  # by the page itself: a busy machine shows others the button after the sweep
-    tab.wait_for_selector(".lens-sweep[data-state=stopped]")
+    tab.wait_for_selector(".lens-sweep[data-state=stopped]", state="attached")
+    assert tab.locator(".lens-sweep").is_hidden(), "it was closed before"
     tab.wait_for_selector("#run:enabled")
     assert tab.locator(".lens-sweep tbody tr").count() < 6

@@ -248,9 +248,7 @@ def test_new_problems_bring_their_known_answers(bench: Page, example: Any) -> No
     for pasted, wanted in (("another question", ""), (before, answer)):
         prompt.select_text()
         prompt.evaluate("(box, text) => document.execCommand('insertText', false, text)", pasted)  # no key is pressed
-        tab.wait_for_function(
-            "wanted => document.querySelector('#known-answer strong').textContent === wanted", arg=wanted
-        )
+        tab.wait_for_function("text => document.querySelector('#known-answer strong').textContent === text", arg=wanted)
     prompt.blur()  # a long prompt lies over the settings while it is edited
     before = tab.input_value("#prompt textarea")
     tab.click("#new-problem")
@@ -261,6 +259,11 @@ def test_new_problems_bring_their_known_answers(bench: Page, example: Any) -> No
     tab.wait_for_selector("#known-answer:has-text('whole number between 0 and 999,999')")
     tab.locator("#prompt textarea").press_sequentially("!")
     tab.wait_for_function("document.querySelector('#known-answer strong').textContent === ''")
+    own = tab.input_value("#prompt textarea")
+    tab.focus("#family input")
+    tab.keyboard.press("Tab")  # leaves the list, and chooses nothing
+    tab.wait_for_load_state("networkidle")
+    assert tab.input_value("#prompt textarea") == own
 
 
 def test_a_phone_shows_one_lane_unscrolled(bench: Page) -> None:

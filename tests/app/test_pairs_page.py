@@ -16,9 +16,7 @@ SKY = problems.QUESTIONS[0][1]
 
 
 def wait_value(tab: Page, selector: str, value: str) -> None:
-    tab.wait_for_function(
-        "([selector, value]) => document.querySelector(selector)?.value === value", arg=[selector, value]
-    )
+    tab.wait_for_function("([of, value]) => document.querySelector(of)?.value === value", arg=[selector, value])
 
 
 def choose(tab: Page, number: int) -> None:

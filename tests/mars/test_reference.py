@@ -92,9 +92,7 @@ def compare(found: list[RowPass], expected: list[reference.Pass], shared: str) -
     traces = [part.trace.reasons if part.trace is not None else () for part in found]
     reasons = [tuple(one.reasons) for one in expected]
     if shared == "proposals":
-        assert [[proposal.token_id for proposal in part.proposals] for part in found] == [
-            one.tokens for one in expected
-        ]
+        assert [[each.token_id for each in part.proposals] for part in found] == [one.tokens for one in expected]
     else:
         ends = [one.accepted for one in expected]
         traces, reasons = ([each[:end] for each, end in zip(both, ends, strict=True)] for both in (traces, reasons))

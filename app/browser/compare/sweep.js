@@ -8,12 +8,12 @@ import { decimals } from "../shared/tokens.js";
 const COLUMNS = [
   ["tokens / pass", "Tokens ÷ passes that write.", ({ tokensPerForward }) => decimals(tokensPerForward, 2)],
   ["seconds", "Model time of the whole answer, the prompt included.", ({ seconds }) => decimals(seconds, 2)],
-  ["speed of AR", "The seconds of AR ÷ its seconds: above 1 it is faster.", ({ speed }) => (speed === null ? "–" : `${decimals(speed, 2)}×`)],
-  ["tokens that differ", "Tokens in which the text differs from AR's, and the length of the text.", differs],
+  ["speed of AR", "Its tokens a second ÷ those of AR: above 1 it is faster.", ({ speed }) => (speed === null ? "–" : `${decimals(speed, 2)}×`)],
+  ["tokens that differ", "Tokens in which the text differs from AR's, and the length of the longer one.", differs],
 ];
 
-function differs({ threshold, differing, tokens }) {
-  return threshold === null ? `${tokens} tokens` : `${differing} of ${tokens}`;
+function differs({ threshold, differing, longer }) {
+  return threshold === null ? `${longer} tokens` : `${differing} of ${longer}`;
 }
 
 class Sweep extends RunView {
@@ -50,7 +50,7 @@ class Sweep extends RunView {
   }
 
   state(message) {
-    this.root.hidden = false;
+    if (["loading", "failed"].includes(message.state)) this.root.hidden = false; // else whoever closed it wants no more
     this.root.dataset.state = message.state;
     super.state(message);
   }

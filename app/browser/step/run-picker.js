@@ -87,12 +87,12 @@ class RunPicker {
 
   async load(file) {
     if (!file) return;
+    this.file.value = ""; // so that the same name can be chosen again
     if (file.size > this.largest) {
       this.notice.textContent = `This file is too large: ${megabytes(file.size)}. The limit is ${megabytes(this.largest)}.`;
       return;
     }
     const run = await this.check(await file.text());
-    this.file.value = "";
     if (run) this.show(run.id, run);
   }
 

@@ -52,9 +52,7 @@ def test_order_rotates_and_warm_up_is_not_counted(uncounted: int) -> None:
     prompts = [[1, 9], [2, 9], [3, 9], [4, 9]]
     turns: list[str] = []
     seconds = [*[1000.0] * uncounted, 1.0, 2.0, 3.0, 4.0, 5.0]
-    cases = [
-        BenchCase(label=label, decode=Runner(label, seconds * 2, turns, prompts), prompts=prompts) for label in "abc"
-    ]
+    cases = [BenchCase(label=one, decode=Runner(one, seconds * 2, turns, prompts), prompts=prompts) for one in "abc"]
     done: list[int] = []
     results = bench(cases, (2, 3), 5, done.append, uncounted)
     assert turns == list("abc" * uncounted + "abc" + "bca" + "cab" + "abc" + "bca") * 2

@@ -148,9 +148,7 @@ def test_the_part_replaces_the_one_before() -> None:
     assert with_measured(first + "\nMore.\n", r"two \1") == first.replace("one", r"two \1") + "\nMore.\n"
 
 
-def test_the_command_writes_into_the_card(
-    tiny_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_writes_into_a_card(tiny_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder, runs = tmp_path / "mine", ["--runs", str(tmp_path / "runs")]
     shutil.copytree(tiny_folder, folder)
     (folder / "README.md").write_text("# Mine\n")

@@ -61,9 +61,7 @@ def test_prompts_that_do_not_fit_are_refused() -> None:
 def record(phase: Phase, seconds: float, *rows: tuple[int, int, int]) -> ForwardPass:
     """Rows: number, start, accepted, of three proposals each."""
     proposals = (Proposal(5, 0.5, "clean"), Proposal(6, 0.25, "mask"), Proposal(7, 0.125, "draft"))
-    parts = tuple(
-        RowPass(row, start, proposals, accepted, None, "stop" if start else None) for row, start, accepted in rows
-    )
+    parts = tuple(RowPass(row, at, proposals, accepted, None, "stop" if at else None) for row, at, accepted in rows)
     return ForwardPass(0, phase, seconds, 1, parts)
 
 

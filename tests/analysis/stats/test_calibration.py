@@ -26,9 +26,7 @@ FEW = proposals([1, 1, 1, 2, 2], [0.22, 0.28, 0.9, 0.98, 1.0], [0, 1, 1, 1, 0])
 def drawn(pairs: list[tuple[float, float]], count: int = 6000) -> pd.DataFrame:
     """Proposals of 100 prompts that are right as often as these pairs say."""
     chance = np.random.default_rng(1)
-    found = proposals(
-        [1 + number % len(pairs) for number in range(count)], chance.uniform(0.05, 0.99, count), [1] * count
-    )
+    found = proposals([1 + n % len(pairs) for n in range(count)], chance.uniform(0.05, 0.99, count), [1] * count)
     found = found.assign(prompt=found["number"] % 97)
     return found.assign(agrees=chance.uniform(size=count) < chances_of(found, pairs))
 

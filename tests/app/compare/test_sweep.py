@@ -46,8 +46,9 @@ def test_a_row_for_ar_and_each_threshold(make_runner: MakeRunner) -> None:
     assert passes == sorted(passes, reverse=True)  # a lower τ accepts more a pass
     assert len(set(passes)) > 1
     for row in others:
-        assert row["speed"] == pytest.approx(baseline["seconds"] / row["seconds"], rel=1e-3)
-        assert row["differing"] == 2  # the replies differ in two numbers
+        rates = [each["tokens"] / each["seconds"] for each in (row, baseline)]
+        assert row["speed"] == pytest.approx(rates[0] / rates[1], rel=1e-3)
+        assert row["differing"] == 2 <= row["longer"] == max(row["tokens"], baseline["tokens"])  # two numbers
     assert (messages[-1]["state"], messages[-1]["sentence"]) == ("done", "Done.")
     assert not runner.sessions.live("me")
 

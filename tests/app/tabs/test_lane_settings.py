@@ -78,10 +78,17 @@ def test_only_what_acts_is_seen(lane: LaneControls, name: str, shown: set[str], 
 
 
 def test_another_score_gets_its_own_threshold(lane: LaneControls) -> None:
-    updates = dict(zip(lane.named, lane.changed(*given(lane, CHOICES["MARS"], score="entropy")), strict=True))
+    updates = dict(zip(lane.named, lane.changed(PAIR, *given(lane, CHOICES["MARS"], score="entropy")), strict=True))
     assert updates["mode"]["value"] == "own"
     assert updates["threshold"]["value"] == 0.3
     assert updates["threshold"]["visible"] is True
+
+
+@pytest.mark.parametrize(("decoder", "preset"), [("sliding_window", {}), ("jacobi", {"value": OWN})])
+def test_leaving_a_list_keeps_the_preset(lane: LaneControls, decoder: str, preset: dict[str, str]) -> None:
+    found = lane.changed(PAIR, *given(lane, CHOICES["MARS"], decoder=decoder))[0]
+    assert preset.items() <= found.items()
+    assert ("value" in found) == bool(preset)
 
 
 def test_choosing_a_preset_sets_every_control(lane: LaneControls) -> None:

@@ -48,9 +48,7 @@ def test_one_family_is_measured_on_its_own(run_cache: RunCache) -> None:
 @pytest.mark.parametrize("points", [0.1, 5.0])
 def test_answer_and_bars_agree(run_cache: RunCache, against: str, points: float) -> None:
     shown = draw(run_cache, "equal_accuracy", against, points=points)
-    bars = [
-        (x, run) for trace in shown["figure"]["data"] for x, run in zip(trace["x"], trace["customdata"], strict=True)
-    ]
+    bars = [(x, run) for one in shown["figure"]["data"] for x, run in zip(one["x"], one["customdata"], strict=True)]
     answer = shown["answer"]
     assert bool(answer["run"]) == ("No setting" not in answer["sentence"])
     if answer["run"]:

@@ -123,9 +123,7 @@ def test_sentence_star_card_and_lane_agree(against: str, model: str, batch: int,
         assert row["batch_size"] == batch
         assert row["speedup"] == pytest.approx(row["tokens_per_second"] / ar[0], rel=1e-6)
         assert f"{row['speedup']:.1f}× as fast as AR" in answer["sentence"]
-        (ratio,) = [
-            each for each in told["measures"] if each["label"].startswith("Against AR, measured in turn with it")
-        ]
+        (ratio,) = [one for one in told["measures"] if one["label"].startswith("Against AR, measured in turn with it")]
         assert f"{ar[0]:,.0f} tok/s" in ratio["label"]
         assert ratio["value"] == f"{row['speedup']:.2f}×"
     sources = {row["model.name"]: f"{FOLDERS[model]}/{row['model.name']}"}

@@ -52,9 +52,7 @@ def test_another_machine_or_model_is_another_set() -> None:
 @pytest.mark.parametrize("asked", [{"batch": 1}, {"batch": 8}, {"against": PER_FORWARD}])
 def test_a_figure_starts_with_six_series_at_most(asked: dict[str, Any]) -> None:
     asked = {"figure": "frontier", "against": PER_SECOND, **asked}
-    asked["runs"] = next(
-        each.name for each in together.sets(SHIPPED.table(), asked["against"]) if "mars-b8" in each.label
-    )
+    asked["runs"] = next(one.name for one in together.sets(SHIPPED.table(), asked["against"]) if "mars-b8" in one.label)
     shown = drawing.draw(SHIPPED, View(**asked))
     names = [trace["name"] for trace in shown["figure"]["data"] if trace.get("customdata")]
     assert len(names) <= together.MOST_SERIES
@@ -70,6 +68,13 @@ def test_the_first_view_is_of_the_real_model() -> None:
     assert all("smollm2-135m" in row["id"] for row in shown["table"]["rows"])
     text = " ".join([shown["caption"], *(axis["label"] for axis in shown["axes"])])
     assert "speed" not in text
+
+
+def test_the_other_axis_keeps_the_runs() -> None:
+    asked = together.sets(SHIPPED.table(), PER_SECOND)[: together.MOST_SETS]
+    for runs, ids in [("", asked[0].ids), *((one.name, one.ids) for one in asked)]:
+        shown = drawing.draw(SHIPPED, View(against=PER_FORWARD, runs=runs))
+        assert ids & {row["id"] for row in shown["table"]["rows"]}
 
 
 @pytest.mark.parametrize("against", [PER_SECOND, PER_FORWARD])

@@ -135,9 +135,7 @@ def test_merging_is_what_peft_does(
     ids = torch.tensor([PROMPT])
     words = [number for number in range(tiny_llama.config.vocab_size) if number != merged.engine.mask_token_id]
     with torch.no_grad():
-        found, wanted, before = (
-            model(ids).logits[..., words] for model in (engine_of(merged).model, theirs, tiny_llama)
-        )
+        found, wanted, before = (one(ids).logits[..., words] for one in (engine_of(merged).model, theirs, tiny_llama))
     torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-5)
     assert not torch.allclose(found, before, atol=1e-2)
 

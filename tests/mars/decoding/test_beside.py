@@ -24,9 +24,7 @@ CAPACITY = 400
 
 
 def model() -> ReadingModel:
-    return ReadingModel(
-        lambda tokens, masks: (3 + (sum(tokens[-3:]) + masks) % 7, 0.9), vocab_size=12, mask_token_id=11
-    )
+    return ReadingModel(lambda ids, masks: (3 + (sum(ids[-3:]) + masks) % 7, 0.9), vocab_size=12, mask_token_id=11)
 
 
 def running(engine: Engine, places: int = 4) -> Pool:

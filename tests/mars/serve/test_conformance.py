@@ -114,9 +114,7 @@ NEEDS = {"top_logprobs": {"logprobs": True}, "stream_options": {"stream": True}}
 
 
 CALLS = [(name, "chat") for name in [*ChatRequest.model_fields, *sorted(IGNORED), *REFUSED]]
-CALLS += [
-    (name, "completions") for name in ("prompt", "logprobs", "max_tokens", "stop", "suffix", "echo", "ignore_eos")
-]
+CALLS += [(one, "completions") for one in ("prompt", "logprobs", "max_tokens", "stop", "suffix", "echo", "ignore_eos")]
 
 
 def values_of(table: dict[str, list[Any]], name: str, route: str) -> list[Any]:

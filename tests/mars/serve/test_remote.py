@@ -28,9 +28,7 @@ def far(served: Any) -> remote.RemoteCheckpoint:
     return Loader("cpu")(f"{served.url}/v1")
 
 
-def test_it_encodes_and_decodes_like_the_checkpoint_itself(
-    far: remote.RemoteCheckpoint, checkpoint: Checkpoint
-) -> None:
+def test_it_encodes_and_decodes_like_the_checkpoint(far: remote.RemoteCheckpoint, checkpoint: Checkpoint) -> None:
     turns = [{"role": "user", "content": "Hi <|im_end|>"}, {"role": "assistant", "content": "Hö"}]
     assert far.encode(TEXT) == checkpoint.encode(TEXT)
     assert far.encode_chat(turns) == checkpoint.encode_chat(turns)
