@@ -74,6 +74,16 @@ def test_all_lanes_stream_at_the_same_time(bench: Page) -> None:
     assert all(passes(tab, lane) > early[lane] for lane in LANES)
 
 
+def test_the_ends_of_long_texts_stay_in_view(bench: Page) -> None:
+    tab = bench
+    tab.set_viewport_size({"width": 1024, "height": 400})
+    begin(tab, "Readable")
+    finish(tab)
+    assert tab.evaluate("scrollY") > 0
+    tab.set_viewport_size({"width": 1280, "height": 800})
+    tab.evaluate("window.scrollTo(0, 0)")
+
+
 def test_bands_and_counters_are_those_of_records(served: Any, bench: Page) -> None:
     tab, lanes = bench, served.last_run()
     for lane in lanes:

@@ -53,9 +53,7 @@ export class Counters {
   }
 }
 
-function share({ accepted, offered } = { accepted: 0, offered: 1 }) {
-  return accepted / offered;
-}
+const share = ({ accepted, offered } = { accepted: 0, offered: 1 }) => accepted / offered;
 
 function inWords(positions) {
   const said = positions.slice(0, MOST_BARS).map((position, place) => `${place + 1}: ${decimals(100 * share(position), 0)} % of ${position.offered}`);
@@ -83,9 +81,7 @@ class CostBar {
   }
 }
 
-function inMilliseconds(value) {
-  return decimals(value, value < 100 ? 1 : 0);
-}
+const inMilliseconds = (value) => decimals(value, value < 100 ? 1 : 0);
 
 export function costWords(gain, milliseconds, base) {
   const [cost, tokens] = [milliseconds / base, decimals(gain, 2)];

@@ -67,6 +67,4 @@ export class Pointer {
   }
 }
 
-function rowOf(node) {
-  return node?.closest?.(".lens-ghosts") ?? null;
-}
+const rowOf = (node) => node?.closest?.(".lens-ghosts") ?? null;

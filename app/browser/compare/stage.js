@@ -15,7 +15,6 @@ import { Replay } from "./replay.js";
 const BEFORE = new Set(["idle", "loading"]);
 const DETAILS_KEY = "mars-lens:details";
 const LEGEND = "A longer line under a token: the model was surer of it. The line is plain where it read real text, dashed where a mask, double where a draft. Framed tokens were not accepted.";
-const SIGN = { mask: 2 };
 const PATIENCE = 5_000; // milliseconds
 const DRAWING_GAP = 250;
 const UNANSWERED = "The server does not answer. Is it still running, and is this browser online?";
@@ -50,7 +49,7 @@ class Stage extends RunView {
     this.answers = make("p", "lens-answers");
     const said = make("p", "lens-caption-said", "Each colour band came out of one forward pass");
     const tokens = ["The", " sky", " is"].map((piece) => tokenNode(piece, { kind: "clean", sure: 1 }));
-    const sample = put(make("span", "lens-sample"), bandNode(2, tokens, SIGN), make("span", "lens-note", " three tokens, two proposed by masks (m)"));
+    const sample = put(make("span", "lens-sample"), bandNode(2, tokens, { mask: 2 }), make("span", "lens-note", " three tokens, two proposed by masks (m)"));
     const legend = make("p", "lens-legend lens-note", `${letterWords()}. ${LEGEND}`);
     const show = (on) => {
       keep(DETAILS_KEY, on ? "on" : "off");
@@ -69,7 +68,7 @@ class Stage extends RunView {
     const step = button("lens-tool lens-step-through", "Step through this run", () => this.stepThrough());
     const share = button("lens-tool lens-share", "Share", () => this.share(), { title: SHARED_AS });
     const line = put(make("div", "lens-status-line"), this.status, this.parting, share, step);
-    return put(make("div", "lens-stack lens-board"), line, this.replay.root);
+    return (this.board = put(make("div", "lens-stack lens-board"), line, this.replay.root));
   }
 
   // Lanes are introduced again and again while they load, and not while a run is followed.
@@ -95,7 +94,8 @@ class Stage extends RunView {
 
   begin(id) {
     this.root.dataset.run = id;
-    this.asked = promptNow();
+    Object.assign(this, { asked: promptNow(), scrolled: window.scrollY });
+    this.root.style.setProperty("--lens-top", `${document.querySelector(".lens-controls").offsetHeight}px`);
     this.asks(this.asked);
     super.begin();
     this.leaveRecorded();
@@ -166,6 +166,16 @@ class Stage extends RunView {
     this.lanes.draw();
     this.part();
     if (!this.recorded) this.replay.draw();
+    this.keepUp();
+  }
+
+  // Keep the ends of the texts that are being written in view, until the reader scrolls.
+  keepUp() {
+    if (this.scrolled !== window.scrollY || this.root.dataset.state !== "running") return;
+    const ends = this.lanes.list.map(({ places }) => places.at(-1)?.getBoundingClientRect());
+    const bottoms = ends.filter((end) => end && end.left >= 0 && end.left < innerWidth).map(({ bottom }) => bottom);
+    window.scrollBy(0, Math.max(0, ...bottoms.map((bottom) => bottom - this.board.getBoundingClientRect().top)));
+    this.scrolled = window.scrollY;
   }
 
   // What stands below a prompt is its answer, or says of what it is one.
@@ -220,9 +230,7 @@ class Stage extends RunView {
   }
 }
 
-function promptNow() {
-  return document.querySelector("#prompt textarea")?.value;
-}
+const promptNow = () => document.querySelector("#prompt textarea")?.value;
 
 export function mountStage({ element, props, watch, submit, tell }) {
   const branch = (start) => tell("select", start);

@@ -199,9 +199,7 @@ const widthPage = {
   },
 };
 
-function milliseconds(seconds) {
-  return `${(1000 * seconds).toFixed(seconds < 0.1 ? 1 : 0)} ms`;
-}
+const milliseconds = (seconds) => `${(1000 * seconds).toFixed(seconds < 0.1 ? 1 : 0)} ms`;
 
 const exactPage = {
   id: "exact",

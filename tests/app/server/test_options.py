@@ -22,9 +22,7 @@ def test_by_default_only_this_machine_is_served() -> None:
     assert (chosen.host, chosen.port, chosen.accounts, chosen.allowed_hosts) == ("127.0.0.1", None, [], [])
 
 
-def test_the_real_pair_comes_first_if_installed(
-    base: Path, real_adapter: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_real_pair_comes_first(base: Path, real_adapter: Path, capsys: pytest.CaptureFixture[str]) -> None:
     chosen = read()
     assert start(chosen) == {"ar": "smollm2-135m-sft", "mars": "smollm2-135m-mars"}
     assert chosen.sources["smollm2-135m-mars"] == str(real_adapter)
@@ -36,9 +34,7 @@ def test_the_real_pair_comes_first_if_installed(
     assert (chosen.note, capsys.readouterr().err) == ("", "")
 
 
-def test_otherwise_the_tiny_pair_with_a_note(
-    base: Path, real_adapter: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_otherwise_the_tiny_pair_with_note(base: Path, real_adapter: Path, capsys: pytest.CaptureFixture[str]) -> None:
     base.unlink()
     chosen = read()
     assert start(chosen) == {"ar": "ar-sft", "mars": "mars-b8"}
@@ -113,9 +109,7 @@ def adapter(folder: Path) -> str:
     return str(folder)
 
 
-def test_without_the_package_the_shipped_pair_starts(
-    base: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_a_base_the_tiny_pair_starts(base: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     base.unlink()
     chosen = read("--ar", "smollm2-135m", "--mars", adapter(tmp_path / "mine"))
     assert start(chosen) == {"ar": "ar-sft", "mars": "mars-b8"}
