@@ -18,7 +18,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser(asked or COMMANDS).parse_args(words)
     try:
         return int(module_of(options.command).run(options) or 0)
-    except ValueError as error:
+    except (ValueError, OSError) as error:
         print(f"analysis {options.command}: {error}", file=sys.stderr)
         return BAD_INPUT
     except KeyboardInterrupt:

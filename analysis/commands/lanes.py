@@ -124,7 +124,8 @@ def measure(
     checkpoint = models.get(next(reversed(jobs.values())).key)
     described = described_run(checkpoint.dtype, checkpoint.engine.device)
     with tqdm(unit="answer", file=sys.stderr, dynamic_ncols=True) as bar:
-        turns = [list(jobs.values())] if timed else [[job] for job in jobs.values()]
+        each = [*{job.id: job for job in jobs.values()}.values()]  # two lanes may have one setting
+        turns = [each] if timed else [[job] for job in each]
         work = Work(folder=options.runs)
         swept = Sweep(turns=turns, work=work, provenance=run_provenance(described), bar=bar, models=models).run()
     store = read_runs(options.runs)

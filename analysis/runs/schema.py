@@ -143,7 +143,7 @@ def setting_hash(entry: Mapping[str, Any]) -> str:
 
 def run_id(name: str, setting: Mapping[str, Any]) -> str:
     """The id of a run with this setting: the name, limited to characters of file names, and the hash."""
-    return f"{_FOREIGN.sub('-', name)}.{setting_hash(setting)}"
+    return f"{_FOREIGN.sub('-', name).lstrip('._@+=-')[:189] or 'model'}.{setting_hash(setting)}"
 
 
 def is_judged(entry: Mapping[str, Any]) -> bool:

@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from mars.checkpoint.errors import CheckpointError, Progress
+from mars.checkpoint.errors import CheckpointError, Progress, failing
 
 RECORD_FILE = "mars.json"
 """The training record of a checkpoint or an adapter, in its folder."""
@@ -92,8 +92,10 @@ def locate(source: str | Path, progress: Progress | None = None) -> tuple[Path, 
 
     CheckpointError, one sentence that names the source and what to do.
     """
-    folder = Path(source).expanduser()
-    if folder.is_dir():
+    with failing(f"{source!r} cannot be read", "give another folder", OSError, RuntimeError):
+        folder = Path(source).expanduser()
+        there = folder.is_dir()
+    if there:
         name = folder.resolve().name
     elif str(source) in NAMED_BASES:
         named = NAMED_BASES[str(source)].file()

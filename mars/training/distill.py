@@ -56,8 +56,13 @@ class Request(NamedTuple):
 
 def requests(settings: DistillSettings) -> Iterator[Request]:
     """All conversations that the settings ask for, in the same order each time."""
+    stems = set[str]()
     for source in settings.prompts:
-        yield from _from_file(source)
+        found = list(_from_file(source))
+        taken = {request.name.rpartition(":")[0] for request in found}
+        again = bool(taken & stems)  # another file of this name
+        yield from (one._replace(name=f"{source}:{one.number}") if again else one for one in found)
+        stems |= taken
     for number in range(settings.self_prompts):
         yield Request(f"self:{settings.seed}:{number}", number, None, OPENINGS[number % len(OPENINGS)])
 
@@ -151,6 +156,7 @@ def distill(checkpoint: Checkpoint, settings: DistillSettings) -> int:
     output.parent.mkdir(parents=True, exist_ok=True)
     done, seen = read_done(output)
     done |= {name for _, name in read_lines(skipped)} if skipped.is_file() else set()
+    todo = [request for request in requests(settings) if request.name not in done]  # all, for one may be refused
     writer, lock = Writer(checkpoint, settings), threading.Lock()
 
     def one(request: Request) -> None:
@@ -164,7 +170,6 @@ def distill(checkpoint: Checkpoint, settings: DistillSettings) -> int:
             with output.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(line, ensure_ascii=False) + "\n")
 
-    todo = (request for request in requests(settings) if request.name not in done)
     with ThreadPoolExecutor(settings.places) as pool:
         for _ in pool.map(one, todo):
             sys.stderr.write(f"\r{len(seen)} conversations ")

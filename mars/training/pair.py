@@ -43,12 +43,11 @@ def train_pair(settings: PairSettings, command: str) -> None:
     output.mkdir(parents=True, exist_ok=True)
     files = {name: output / f"{name}.jsonl" for name in ("chats", "sft", "prompts", "answers", "mars")}
     if not files["sft"].is_file():
-        chats: list[Messages] = []
-        if settings.self_prompts:
-            chats += _answered(settings, settings.base, files["chats"])
-        for source in settings.data:
-            chats += (chat.messages for chat in read_chats(source))
-        _write(files["sft"], ({"messages": one} for one in [*_problems(settings, 0), *chats]))
+        given = [chat for source in settings.data for chat in read_chats(source)]  # first, for it may be refused
+        own = list(_answered(settings, settings.base, files["chats"])) if settings.self_prompts else []
+        lines: list[dict[str, Any]] = [{"messages": one} for one in [*_problems(settings, 0), *own]]
+        lines += [{"messages": chat.messages, "ended": chat.ended} for chat in given]
+        _write(files["sft"], lines)
     sft = {"masks": 0, "rank": settings.sft_rank, "minutes": settings.sft_minutes}
     _train(settings, command, settings.base, "sft", sft)
     if not files["mars"].is_file():

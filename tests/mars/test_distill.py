@@ -23,7 +23,7 @@ def prompts(tmp_path: Path) -> Path:
 
 
 def test_prompts_are_read_from_files(prompts: Path, tmp_path: Path) -> None:
-    plain = tmp_path / "plain.txt"
+    plain = tmp_path / "prompts.txt"
     plain.write_text("How many?\n\nWhy?\n")
     settings = DistillSettings(output="o", prompts=(f"{prompts}:question", str(plain)), self_prompts=2)
     found = list(requests(settings))

@@ -28,7 +28,7 @@ def test_repetition_is_a_loop(text: str, wanted: bool) -> None:
 def test_the_recipe_makes_both_adapters(tiny_folder: Path, tmp_path: Path, one_thread: None) -> None:
     chats = tmp_path / "chats.jsonl"
     turns = [{"role": "user", "content": "Name a tree."}, {"role": "assistant", "content": "An oak is one."}]
-    chats.write_text(json.dumps({"messages": turns}) + "\n")
+    chats.write_text(json.dumps({"messages": turns, "ended": False}) + "\n")
     output = tmp_path / "pair"
     words = f"pair --base {tiny_folder} --output {output} --data {chats} --problems 6 --self-prompts 0 --sft-rank 2"
     words += " --rank 3 --masks 3 --anchors 4 --batch-size 2 --places 3 --max-length 90"
@@ -37,7 +37,7 @@ def test_the_recipe_makes_both_adapters(tiny_folder: Path, tmp_path: Path, one_t
     output.mkdir()
     (output / "mars.jsonl").write_text((json.dumps({"messages": turns}) + "\n") * 3)
     assert main(words.split()) == 0
-    assert len(list(read_chats(output / "sft.jsonl"))) == 7
+    assert [chat.ended for chat in read_chats(output / "sft.jsonl")] == [True] * 6 + [False]
     sft, mars = (load_checkpoint(output / stage, dtype="float32", device="cpu") for stage in ("sft", "mars"))
     assert (sft.supports_masks, mars.supports_masks, mars.block_size) == (False, True, 4)
     config = json.loads((output / "mars" / "adapter_config.json").read_text())

@@ -232,9 +232,7 @@ def test_a_broken_step_is_named(
 
 
 @pytest.mark.parametrize("state", ["null", "[]", "{", '{"strange": 1}', ""])
-def test_a_step_without_its_state_is_passed_over(
-    saved_steps: tuple[list[str], Path], tmp_path: Path, state: str
-) -> None:
+def test_a_step_without_state_is_passed_over(saved_steps: tuple[list[str], Path], tmp_path: Path, state: str) -> None:
     copytree(saved_steps[1] / "work", tmp_path / "work")
     (tmp_path / "work" / "checkpoint-6" / "trainer_state.json").write_text(state)
     settings = TrainingSettings(stage="sft", output="x", batch_size=2)

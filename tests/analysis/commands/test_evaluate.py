@@ -63,7 +63,7 @@ def test_ar_may_be_another_checkpoint(tiny_folder: Path, tmp_path: Path, capsys:
 
 
 def test_timed_lanes_take_turns(tiny_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    more = ["--decoders", "autoregressive,jacobi", "--timed", "--batch-size", "1"]
+    more = ["--decoders", "autoregressive,jacobi,jacobi/k4", "--timed", "--batch-size", "1"]
     evaluated(capsys, words(tiny_folder, tmp_path, *more))
     store = read_runs(tmp_path / "runs")
     assert len({entry["group"] for entry in store.entries}) == 1

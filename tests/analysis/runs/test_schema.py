@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from analysis.runs.schema import cpu_units, setting_hash
+from analysis.runs.schema import cpu_units, is_id, run_id, setting_hash
 
 
 @pytest.mark.parametrize(
@@ -59,6 +59,11 @@ def test_a_field_that_is_off(
 
     change_entries(bad, change)
     assert f"bad.parquet: runs[0].{words}" in only_problem(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["_mars", ".x", "модель", "m" * 300])
+def test_every_name_makes_an_id(entry: Any, name: str) -> None:
+    assert is_id(run_id(name, entry()))
 
 
 def test_the_hash_is_that_of_the_setting(entry: Any) -> None:

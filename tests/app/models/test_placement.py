@@ -52,9 +52,7 @@ def test_one_core_is_left_to_the_page(monkeypatch: pytest.MonkeyPatch, cores: in
     assert spare_threads(usual) == threads
 
 
-def test_who_says_how_many_threads_gets_them(
-    monkeypatch: pytest.MonkeyPatch, chosen: list[int], loader: Loader
-) -> None:
+def test_who_says_how_many_threads_gets_it(monkeypatch: pytest.MonkeyPatch, chosen: list[int], loader: Loader) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
     assert spare_threads(2) == 2
     loader("ar")

@@ -177,9 +177,7 @@ def test_merging_keeps_a_head_of_its_own(write_adapter: WriteAdapter, llama_fold
     assert torch.equal(model.get_output_embeddings().weight[:-1], head)
 
 
-def test_an_adapter_of_another_shape_is_refused(
-    write_adapter: WriteAdapter, llama_folder: Path, tiny_folder: Path
-) -> None:
+def test_another_shape_is_refused(write_adapter: WriteAdapter, llama_folder: Path, tiny_folder: Path) -> None:
     folder = write_adapter()
     weights = load_file(folder / "adapter_model.safetensors")
     key = next(name for name in weights if name.endswith("lora_B.weight"))

@@ -238,6 +238,8 @@ def test_sources_that_are_no_folder(folder: Path) -> None:
         "no/such/folder": "there is no folder no/such/folder",
         str(folder / "absent"): "there is no folder",
         str(folder / "config.json"): "config.json is a file",
+        "~nobody-here/x": "'~nobody-here/x' cannot be read",
+        "x" * 300: "cannot be read .*File name too long",
     }.items():
         with pytest.raises(CheckpointError, match=sentence):
             load_checkpoint(source)
