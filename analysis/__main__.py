@@ -19,7 +19,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return int(module_of(options.command).run(options) or 0)
     except (ValueError, OSError) as error:
-        print(f"analysis {options.command}: {error}", file=sys.stderr)
+        says = str(error)
+        if isinstance(error, OSError) and error.filename is not None:
+            says = f"{error.filename} cannot be read or written: {error.strerror}"
+        print(f"analysis {options.command}: {says}", file=sys.stderr)
         return BAD_INPUT
     except KeyboardInterrupt:
         return INTERRUPTED

@@ -37,6 +37,8 @@ def run(options: argparse.Namespace) -> None:
     for name, value in (("--context", options.context), ("--repeats", options.repeats)):
         if value < 1:
             raise ValueError(f"{name} must be >= 1, got {value}")
+    if not (folder := options.output.parent).is_dir():
+        raise ValueError(f"--output {options.output} cannot be written: there is no folder {folder}")
     checkpoint = load_checkpoint(options.checkpoint, device=options.device)
     engine = checkpoint.engine
     if not isinstance(engine, ModelEngine):

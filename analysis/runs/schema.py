@@ -28,7 +28,8 @@ SCHEMA = 2
 DEFAULT_SETTINGS = asdict(RunSettings())
 """The value, in older runs, of a field that came later."""
 
-_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+=-]{0,199}")
+_LONGEST = 200
+_ID = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._@+=-]{{0,{_LONGEST - 1}}}")
 _FOREIGN = re.compile(r"[^A-Za-z0-9._@+=-]")
 _FINGERPRINT = re.compile(r"[0-9a-f]{16}")
 
@@ -142,8 +143,9 @@ def setting_hash(entry: Mapping[str, Any]) -> str:
 
 
 def run_id(name: str, setting: Mapping[str, Any]) -> str:
-    """The id of a run with this setting: the name, limited to characters of file names, and the hash."""
-    return f"{_FOREIGN.sub('-', name).lstrip('._@+=-')[:189] or 'model'}.{setting_hash(setting)}"
+    """The id of a run with this setting, as `_ID` wants it: the name in characters of file names, and the hash."""
+    digest = setting_hash(setting)
+    return f"{_FOREIGN.sub('-', name).lstrip('._@+=-')[: _LONGEST - len(digest) - 1] or 'model'}.{digest}"
 
 
 def is_judged(entry: Mapping[str, Any]) -> bool:

@@ -178,7 +178,7 @@ def comparable(one: Checkpoint | None, other: Checkpoint | None) -> bool:
 
 
 def _size(checkpoint: Checkpoint | None) -> tuple[object, ...]:
-    """Layers and width; of a model on another machine, whose speed is that of another machine, where it is."""
+    """Layers and width. For a model on another machine, the machine: speeds of two machines are not compared."""
     config = getattr(checkpoint and checkpoint.engine, "config", None)
     size = tuple(getattr(config, name, None) for name in ("num_hidden_layers", "hidden_size"))
     return size if config or checkpoint is None else (checkpoint.place,)

@@ -242,6 +242,7 @@ class Collator:
             ids = torch.tensor(example.ids)
             input_ids[row, : len(ids)] = ids
             first = example.answers[0][0]
-            last = blocks[row] * self.block_size if example.ids[-1] == self.end_id else len(ids)  # it may be cut off
+            ended = example.ids[-1] == self.end_id  # else it was cut off
+            last = blocks[row] * self.block_size if ended else len(ids)
             labels[row, first - 1 : last - 1] = input_ids[row, first:last]
         return {"input_ids": input_ids, "labels": labels}

@@ -22,7 +22,7 @@ from mars.checkpoint.sources import RECORD_FILE
 from mars.lines import read_objects
 from mars.training.adapter_run import train_adapter
 from mars.training.data import Messages, read_chats, synthetic_conversations
-from mars.training.distill import distill
+from mars.training.distill import distill, requests
 from mars.training.settings import AdapterSettings, DistillSettings, PairSettings
 
 _WORDS = 4
@@ -41,6 +41,8 @@ def train_pair(settings: PairSettings, command: str) -> None:
     """Make the pair in `settings.output`."""
     output = Path(settings.output)
     output.mkdir(parents=True, exist_ok=True)
+    if settings.prompts:  # which may be refused: before the hours of stage 1
+        list(requests(DistillSettings(output=settings.output, prompts=settings.prompts)))
     files = {name: output / f"{name}.jsonl" for name in ("chats", "sft", "prompts", "answers", "mars")}
     if not files["sft"].is_file():
         given = [chat for source in settings.data for chat in read_chats(source)]  # first, for it may be refused

@@ -32,6 +32,8 @@ HARNESS = pytest.mark.skipif(find_spec("lm_eval") is None, reason="requirements-
         ("evaluate --threshold high", "a threshold must be a number or none"),
         ("evaluate --max-new-tokens 100000", "does not fit"),
         ("evaluate --checkpoint no/such/folder", "no/such/folder"),
+        ("evaluate --runs README.md", "README.md/work cannot be read or written: Not a directory"),
+        ("columns --output no/such/x.json", "--output no/such/x.json cannot be written: there is no folder no/such"),
         ("agree --decoders self_speculative/round", "decoders must be some of"),
         ("agree --max-new-tokens 100000", "max_new_tokens must be < the context length"),
         ("spec-bench --decoders generate", "decoders must be decoders of ours, got generate"),
@@ -47,8 +49,8 @@ def test_bad_input_is_one_sentence(
     words: str, sentence: str, tiny_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     command, *more = words.split()
-    places = [] if command in ("bench", "agree") else ["--runs", str(tmp_path / "runs")]
-    usual = ["--checkpoint", str(tiny_folder), "--device", "cpu", *places, *USUAL[command].split()]
+    places = [] if command in ("bench", "agree", "columns") else ["--runs", str(tmp_path / "runs")]
+    usual = ["--checkpoint", str(tiny_folder), "--device", "cpu", *places, *USUAL.get(command, "").split()]
     assert main([command, *usual, *more]) == 2
     output = capsys.readouterr()
     last = output.err.splitlines()[-1]

@@ -80,9 +80,7 @@ def test_wrong_settings_are_refused(options: dict[str, float], sentence: str) ->
         DistillSettings(output="o", **options)  # type: ignore[arg-type]
 
 
-def test_the_command_says_what_is_missing(
-    tiny_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_it_says_what_is_missing(tiny_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = [
         "distill",
         "--checkpoint",

@@ -36,6 +36,8 @@ def test_the_recipe_makes_both_adapters(tiny_folder: Path, tmp_path: Path, one_t
     # The answers of a random model never end, so those of stage 1 are given.
     output.mkdir()
     (output / "mars.jsonl").write_text((json.dumps({"messages": turns}) + "\n") * 3)
+    assert main([*words.split(), "--prompts", "no/such.txt"]) == 2
+    assert not (output / "sft").exists(), "it is read before anything is trained"
     assert main(words.split()) == 0
     assert [chat.ended for chat in read_chats(output / "sft.jsonl")] == [True] * 6 + [False]
     sft, mars = (load_checkpoint(output / stage, dtype="float32", device="cpu") for stage in ("sft", "mars"))

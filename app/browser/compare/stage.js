@@ -23,7 +23,7 @@ class Stage extends RunView {
   // `ended` hears the identity of a run of which no more will come, `branch` what answers are to start with.
   constructor(root, recorded, ended, branch) {
     super(root);
-    Object.assign(this, { ended, branch });
+    Object.assign(this, { ended, branch, bar: document.querySelector(".lens-controls") });
     this.facts = new WeakMap();
     this.lanes = new LaneSet();
     this.recorded = null; // the recorded run while it is in view
@@ -36,6 +36,7 @@ class Stage extends RunView {
     document.addEventListener("lens:prompt", ({ detail }) => this.asks(detail));
     document.addEventListener("click", ({ target }) => target.closest?.("#run, #follow") && this.await());
     root.addEventListener("mouseover", ({ target }) => this.look({ lane: target.closest?.(".lens-lane")?.dataset.lane }));
+    new ResizeObserver(() => root.style.setProperty("--lens-top", `${this.bar.offsetHeight}px`)).observe(this.bar);
     if (recorded) recordedRun(recorded, { hear: (messages) => this.play(messages) });
   }
 
@@ -95,7 +96,6 @@ class Stage extends RunView {
   begin(id) {
     this.root.dataset.run = id;
     Object.assign(this, { asked: promptNow(), scrolled: window.scrollY });
-    this.root.style.setProperty("--lens-top", `${document.querySelector(".lens-controls").offsetHeight}px`);
     this.asks(this.asked);
     super.begin();
     this.leaveRecorded();
@@ -172,9 +172,9 @@ class Stage extends RunView {
   // Keep the ends of the texts that are being written in view, until the reader scrolls.
   keepUp() {
     if (this.scrolled !== window.scrollY || this.root.dataset.state !== "running") return;
-    const ends = this.lanes.list.map(({ places }) => places.at(-1)?.getBoundingClientRect());
-    const bottoms = ends.filter((end) => end && end.left >= 0 && end.left < innerWidth).map(({ bottom }) => bottom);
-    window.scrollBy(0, Math.max(0, ...bottoms.map((bottom) => bottom - this.board.getBoundingClientRect().top)));
+    const ends = this.lanes.list.map(({ passes }) => passes.at(-1)?.nodes[0].getBoundingClientRect());
+    const seen = ends.filter((end) => end && end.left >= 0 && end.left < innerWidth); // a phone shows one lane
+    window.scrollBy(0, Math.max(0, Math.max(...seen.map(({ bottom }) => bottom)) - this.board.getBoundingClientRect().top));
     this.scrolled = window.scrollY;
   }
 

@@ -20,9 +20,7 @@ from analysis.claims import ClaimVerdict
         (0.8, None, ClaimVerdict.FAILS),
     ],
 )
-def test_one_token_mode(
-    find: Any, one_token: Any, accuracy: float, double: float | None, verdict: ClaimVerdict
-) -> None:
+def test_one_token(find: Any, one_token: Any, accuracy: float, double: float | None, verdict: ClaimVerdict) -> None:
     finding = find(1, one_token(accuracy, double))
     assert finding.verdict is verdict
     assert len(finding.comparisons) == (1 if double is None else 2)

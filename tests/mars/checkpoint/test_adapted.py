@@ -124,9 +124,7 @@ def test_a_base_without_a_fingerprint_is_refused(write_adapter: WriteAdapter, ll
     assert load(folder, allow_other_base=True).supports_masks
 
 
-def test_merging_is_what_peft_does(
-    write_adapter: WriteAdapter, tiny_llama: PreTrainedModel, llama_folder: Path
-) -> None:
+def test_merging_is_as_peft_does(write_adapter: WriteAdapter, tiny_llama: PreTrainedModel, llama_folder: Path) -> None:
     """The slow twin."""
     folder = write_adapter()
     merged = load(folder)
