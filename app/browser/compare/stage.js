@@ -23,9 +23,7 @@ class Stage extends RunView {
   // `ended` hears the identity of a run of which no more will come, `branch` what answers are to start with.
   constructor(root, recorded, ended, branch) {
     super(root);
-    Object.assign(this, { ended, branch, bar: document.querySelector(".lens-controls") });
-    this.facts = new WeakMap();
-    this.lanes = new LaneSet();
+    Object.assign(this, { ended, branch, facts: new WeakMap(), lanes: new LaneSet() });
     this.recorded = null; // the recorded run while it is in view
     this.picks = new LanePicks(root, (key) => this.look({ lane: key }));
     this.looked = {}; // {lane: key, number: of a pass}, which Step through opens with
@@ -36,7 +34,7 @@ class Stage extends RunView {
     document.addEventListener("lens:prompt", ({ detail }) => this.asks(detail));
     document.addEventListener("click", ({ target }) => target.closest?.("#run, #follow") && this.await());
     root.addEventListener("mouseover", ({ target }) => this.look({ lane: target.closest?.(".lens-lane")?.dataset.lane }));
-    new ResizeObserver(() => root.style.setProperty("--lens-top", `${this.bar.offsetHeight}px`)).observe(this.bar);
+    this.above = new ResizeObserver(([{ borderBoxSize: [box] }]) => root.style.setProperty("--lens-top", `${box.blockSize}px`));
     if (recorded) recordedRun(recorded, { hear: (messages) => this.play(messages) });
   }
 
@@ -126,9 +124,10 @@ class Stage extends RunView {
     this.root.dataset.run = id;
   }
 
-  // Put the lanes in view, at the end of what they have written.
+  // Put the lanes in view, at the end of what they have written and below the bar, which may come after the stage.
   fit() {
-    const { over } = this.replay;
+    const [{ over }, bar] = [this.replay, document.querySelector(".lens-controls")];
+    if (bar) this.above.observe(bar);
     this.track.replaceChildren(this.shown.track);
     this.picks.open(this.shown);
     this.replay.open(this.shown);

@@ -12,11 +12,11 @@ from tests import standins
 
 Message = dict[str, Any]
 
-# The page puts style sheets in by the text of their rules, as Gradio does, in which some shorthands would be lost. What
-# sets a value resolves once it has been read, for which the stage takes a task of its own.
-PAGE = """<!doctype html><html lang="en" style="--lens-top: 0px">
+# The page puts style sheets in by the text of their rules, as Gradio does, in which some shorthands would be lost, and
+# the bar comes after the stage. What sets a value resolves once it has been read, for which the stage takes a task.
+PAGE = """<!doctype html><html lang="en">
 <head><title>stage</title></head><body><div class="gradio-container">
-<div class="contain"><div class="keeping"><div class="lens-keeper"></div></div><div class="lens-controls">knobs</div>
+<div class="contain"><div class="keeping"><div class="lens-keeper"></div></div>
 <div class="staging"><div class="lens-stage"></div></div></div></div>%s<script>%s</script><script>
 const sheet = new CSSStyleSheet();
 sheet.replaceSync(%s);
@@ -40,6 +40,7 @@ const mounted = (selector, body) => {
 document.addEventListener("lens:step", (event) => { window.wish = event.detail; });
 mounted(".keeping", %s);
 window.value = mounted(".staging", %s);
+document.querySelector(".keeping").insertAdjacentHTML("afterend", "<div class=lens-controls>knobs</div>");
 </script></body></html>"""
 
 

@@ -119,11 +119,11 @@ def test_three_lanes_stand_side_by_side(mount: Mount, play: Any, width: int, lar
     tab.evaluate("document.querySelector('.lens-lanes').classList.add('lens-recorded')")
     assert tab.locator("[data-lane=b] .lens-speedup").is_visible() != large, "a figure without its unit"
     tab.evaluate("scrollTo(0, 700)")
-    board, head = tab.locator(".lens-board").bounding_box(), tab.locator(".lens-lane-top").first.bounding_box()
-    assert board
-    assert head
+    parts = ".lens-controls", ".lens-lane-top", ".lens-board"
+    bar, head, board = (tab.locator(part).first.bounding_box() for part in parts)
+    assert None not in (bar, head, board)
     assert board["y"] + board["height"] <= 768.5
-    assert head["y"] >= 0
+    assert head["y"] == pytest.approx(bar["y"] + bar["height"], abs=1)
 
 
 def test_frames_survive_how_gradio_puts_styles_in(mount: Mount, play: Any) -> None:
