@@ -96,10 +96,10 @@ def _run(options: argparse.Namespace) -> int:
         raise ValueError("--prompt is empty: say what the model should answer")
     if options.trace and options.records is None:
         raise ValueError("--trace needs --records FILE.jsonl, where it is written")
+    decoders.check_name(options.decoder, "--decoder")
     decoding_settings(options, None)  # refuse a wrong setting before the weights are read
     if options.records is not None and not options.records.parent.is_dir():
         raise ValueError(f"--records {options.records} cannot be written: there is no folder {options.records.parent}")
-    decoders.check_name(options.decoder, "--decoder")
     # Imported late, so that --help and a wrong option answer at once.
     from mars.checkpoint.checkpoint import load
     from mars.decoding import DECODERS

@@ -28,7 +28,7 @@ from mars.decoding.pair import Pair
 from mars.engine import Engine, ModelEngine
 from mars.engine.network import weights_version
 from mars.metrics import output_ids
-from mars.options import DEFAULT_ENTROPY
+from mars.options import usual_threshold
 from mars.records import ForwardPass
 
 FROM_CONFIG = {*decoders.SAMPLING, "max_new_tokens", "use_cache"}
@@ -78,7 +78,7 @@ def generate(
     config, bounded = read_config(model, generation_config, options)
     stops = frozenset(torch.as_tensor([] if config.eos_token_id is None else config.eos_token_id).flatten().tolist())
     ids, prompts = read_prompts(inputs if input_ids is None else input_ids, attention_mask, config, stops)
-    settings = read_settings(model, config, own, seed, _new_tokens(config, bounded, ids.shape[1]))
+    settings = read_settings(model, config, decoder, own, seed, _new_tokens(config, bounded, ids.shape[1]))
     # Without an id that ends rows none ends early, and nothing is padded.
     pad = min(stops, default=0) if config.pad_token_id is None else int(torch.as_tensor(config.pad_token_id))
     if streamer is not None and len(prompts) > 1:
@@ -194,15 +194,19 @@ def read_prompts(
 
 
 def read_settings(
-    model: PreTrainedModel, config: GenerationConfig, own: Mapping[str, Any], seed: int | None, new_tokens: int
+    model: PreTrainedModel,
+    config: GenerationConfig,
+    decoder: str,
+    own: Mapping[str, Any],
+    seed: int | None,
+    new_tokens: int,
 ) -> DecodingSettings:
     """The decoding settings: those of MARS as given, the others from the generation config.
 
     Without a seed one is drawn from torch's generator, so that `torch.manual_seed` decides.
     """
     chosen = dict(own)
-    if chosen.get("score") == "entropy":
-        chosen.setdefault("threshold", DEFAULT_ENTROPY)
+    chosen.setdefault("threshold", usual_threshold(decoder, chosen.get("score", "")))
     if chosen.get("block_size") is None:
         chosen["block_size"] = _training(model)[1] or DEFAULT_BLOCK_SIZE
     if config.do_sample:

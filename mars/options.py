@@ -131,6 +131,12 @@ def whole(lowest: int, highest: int) -> Callable[[str], int]:
     return parse
 
 
+def usual_threshold(decoder: str, score: str) -> float:
+    """τ unless one is given: that of the score, if the decoder heeds it."""
+    entropy = score == "entropy" and "score" in decoders.TABLE[decoder].settings
+    return DEFAULT_ENTROPY if entropy else DEFAULT_THRESHOLD
+
+
 def decoding_settings(options: argparse.Namespace, trained_block_size: int | None) -> DecodingSettings:
     """The settings that parsed `options` ask for, with the checkpoint's block size unless another is given.
 
@@ -138,7 +144,7 @@ def decoding_settings(options: argparse.Namespace, trained_block_size: int | Non
     """
     threshold = options.threshold
     if threshold == DEFAULT:
-        threshold = DEFAULT_ENTROPY if options.score == "entropy" else DEFAULT_THRESHOLD
+        threshold = usual_threshold(options.decoder, options.score)
     block_size = options.block_size
     if block_size is None:
         block_size = trained_block_size or DEFAULT_BLOCK_SIZE

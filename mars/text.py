@@ -14,7 +14,8 @@ class TextPieces:
     """Splits a text into what each token adds to it.
 
     A token whose bytes end inside a character adds nothing yet; the token that completes the character adds it whole.
-    Bytes that never complete are shown as the replacement character once four tokens wait, or at `flush`.
+    Bytes that never complete are shown as the replacement character: those of a token once three more wait behind it,
+    or at `flush`.
     """
 
     def __init__(self, decode: Callable[[Sequence[int]], str]) -> None:
@@ -39,10 +40,13 @@ class TextPieces:
 
     def _release(self, waits: int) -> str:
         before = self._decode(self._ids[self._context : self._shown])
-        after = self._decode(self._ids[self._context :])
-        if after.endswith(REPLACEMENT) and len(self._ids) - self._shown <= waits:
-            return ""
-        self._context, self._shown = self._shown, len(self._ids)
+        after, shown = self._decode(self._ids[self._context :]), len(self._ids)
+        if waits and after.endswith(REPLACEMENT):
+            if shown - self._shown <= waits:
+                return ""
+            shown = self._shown + 1
+            after = self._decode(self._ids[self._context : shown])
+        self._context, self._shown = self._shown, shown
         return after[len(before) :]
 
 

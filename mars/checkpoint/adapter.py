@@ -84,7 +84,8 @@ def load_adapter(folder: str | Path) -> Adapter:
         rule = "stage must be 'adapter' or 'sft', and mode 'merged'"
         raise CheckpointError(f"{folder / RECORD_FILE}: {rule}, got {stage!r} and {mode!r}")
     config = read_json(folder / ADAPTER_CONFIG)
-    layers = _layers(folder / WEIGHTS_FILE, _scale(config, folder / ADAPTER_CONFIG))
+    scale = _scale(config, folder / ADAPTER_CONFIG)
+    layers = _layers(folder / WEIGHTS_FILE, config["r"], scale)
     _check_targets(config, layers, folder)
     if stage == "sft":
         return Adapter(folder.resolve().name, layers, None)
@@ -126,13 +127,14 @@ def _scale(config: dict[str, Any], path: Path) -> float:
             raise CheckpointError(f"{path}: {name} {fits}, got {value!r}: {_MERGE}")
     if "peft_type" not in config:
         raise CheckpointError(f"{path}: peft_type must be 'LORA', got None")
-    rank, alpha = config.get("r"), config.get("lora_alpha")
-    if not isinstance(rank, int) or rank < 1 or not isinstance(alpha, int | float):
+    rank, alpha = config.get("r"), config.get("lora_alpha", math.nan)
+    number = isinstance(alpha, int | float) and not isinstance(alpha, bool) and math.isfinite(alpha)
+    if type(rank) is not int or rank < 1 or not number:
         raise CheckpointError(f"{path}: r must be >= 1 and lora_alpha a number, got {rank!r} and {alpha!r}")
     return float(alpha / (math.sqrt(rank) if config.get("use_rslora") else rank))
 
 
-def _layers(path: Path, scale: float) -> tuple[Mapping[str, LowRank], ...]:
+def _layers(path: Path, rank: int, scale: float) -> tuple[Mapping[str, LowRank], ...]:
     weights: dict[tuple[int, str], dict[str, torch.Tensor]] = {}
     for key, weight in _tensors(path).items():
         match = _KEY.fullmatch(key)
@@ -146,10 +148,10 @@ def _layers(path: Path, scale: float) -> tuple[Mapping[str, LowRank], ...]:
         if pair.keys() != {"A", "B"}:
             raise CheckpointError(f"{path} lacks lora_{'AB'['A' in pair]} of {name} in layer {number}: save it again")
         shapes = [list(pair[letter].shape) for letter in "AB"]
-        if [len(shape) for shape in shapes] != [2, 2] or shapes[0][0] != shapes[1][1]:
+        if [len(shape) for shape in shapes] != [2, 2] or not rank == shapes[0][0] == shapes[1][1]:
             raise CheckpointError(
-                f"{path}: lora_A and lora_B of {name} in layer {number} must be [rank, in] and [out, rank], got "
-                f"{shapes[0]} and {shapes[1]}"
+                f"{path}: lora_A and lora_B of {name} in layer {number} must be [{rank}, in] and [out, {rank}], as "
+                f"{ADAPTER_CONFIG} says, got {shapes[0]} and {shapes[1]}"
             )
         layers[number][name] = LowRank(pair["A"], pair["B"], scale)
     return tuple(layers)

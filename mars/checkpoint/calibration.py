@@ -75,7 +75,7 @@ def scores_in(source: str) -> Scores:
     try:
         record = json.loads((Path(source).expanduser() / RECORD_FILE).read_text(encoding="utf-8"))
         return scores_of(record if isinstance(record, dict) else {})
-    except (OSError, ValueError):
+    except (OSError, RuntimeError, ValueError):
         return Scores()
 
 

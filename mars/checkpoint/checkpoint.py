@@ -157,6 +157,8 @@ def load_checkpoint(
         model = model.to(place, kind)
     masks, block_size = mask_training(record, model_type, name)
     mask_token_id = tokenizer.get_vocab().get(MASK_TOKEN)
+    if record and masks and mask_token_id is None:
+        raise CheckpointError(f"{name} was trained to fill masks, and its tokenizer has no {MASK_TOKEN}: copy its own")
     stop_token_ids, template_ids = _special_tokens(home, tokenizer)
     engine = ModelEngine(
         model,
@@ -239,7 +241,7 @@ def mask_training(record: dict[str, Any], model_type: str, name: str) -> tuple[b
     if record:
         return record["stage"] in ("mars", "adapter"), record.get("block_size")
     published = _PUBLISHED_BLOCK.search(name)
-    block_size = int(published[1]) if published else None
+    block_size = int(published[1]) if published and 1 <= int(published[1]) <= MAX_BLOCK_SIZE else None
     return block_size is not None or (model_type == "a2d-qwen2" and "AR-SFT" not in name), block_size
 
 

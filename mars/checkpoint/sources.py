@@ -57,8 +57,11 @@ NAMED_BASES = {
 
 def unavailable(source: str) -> str | None:
     """One sentence why a named base, or that of an adapter, cannot be read here; None for every other source."""
-    folder = Path(source).expanduser()
-    if folder.is_dir():
+    try:
+        there = (folder := Path(source).expanduser()).is_dir()
+    except (OSError, RuntimeError):  # a path that nobody can have, as loading it will say
+        return None
+    if there:
         base_of_adapter = adapter_base(folder)
         return unavailable(base_of_adapter) if base_of_adapter in NAMED_BASES else None
     base = NAMED_BASES.get(source)

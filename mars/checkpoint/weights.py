@@ -71,6 +71,8 @@ def read_config(folder: Path) -> tuple[str, PreTrainedConfig]:
         raise CheckpointError(
             f"{path}: model_type must be one of {', '.join(MODELS)}, got {model_type!r}; use such a model"
         )
+    if data.get("quantization_config"):
+        raise CheckpointError(f"{path} has a quantization_config: take the model's unquantised weights, or a GGUF file")
     foreign = ("model_type", "architectures", "auto_map", "num_labels", "id2label", "label2id")
     kinds = (StrictDataclassError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError)
     with failing(f"{path} describes no {model_type} model", "download it again", *kinds):
@@ -78,6 +80,8 @@ def read_config(folder: Path) -> tuple[str, PreTrainedConfig]:
             raise ValueError(f"num_hidden_layers must be from 1 to {MOST_LAYERS}")
         config = MODELS[model_type][0].from_dict({key: value for key, value in data.items() if key not in foreign})
         count_weights(config)
+        if config.max_position_embeddings < 1:
+            raise ValueError("max_position_embeddings must be at least 1")
     if set(getattr(config, "layer_types", None) or ()) - {"full_attention"}:
         raise CheckpointError(f"{path}: only full attention is supported; set use_sliding_window to false")
     return model_type, config
@@ -175,10 +179,10 @@ def shared_model(
 ) -> PreTrainedModel:
     """The model in a folder on a device: one that is in use already, else what `load` makes.
 
-    Only its engines may keep it, and nothing may change it. A folder whose weights have been written again
-    is another one.
+    Only its engines may keep it, and nothing may change it. A folder whose weights
+    or config.json have been written again is another one.
     """
-    key = (folder.resolve(), stamp_of(folder.glob("*.safetensors")), dtype, str(device))
+    key = (folder.resolve(), stamp_of([folder / "config.json", *folder.glob("*.safetensors")]), dtype, str(device))
     with _loading:
         model = _models.get(key)
         if model is None:
@@ -213,7 +217,7 @@ def folder_fingerprint(folder: Path) -> str:
         for name in sorted(names):
             weight = read(name)
             digest.update(f"{name} {list(weight.shape)}\n".encode())
-            digest.update(weight.view(torch.uint8).numpy().data)
+            digest.update(weight.reshape(-1).view(torch.uint8).numpy().data)
         return digest.hexdigest()
 
 
@@ -223,6 +227,11 @@ def _check_complete(file: Path, report: dict[str, Any]) -> None:
         what = f"lacks {len(missing)} weights" if missing else f"has {len(mismatched)} weights of the wrong shape"
         raise CheckpointError(
             f"{file} {what} for its config.json, {(missing or mismatched)[0]} first: download both again"
+        )
+    if unknown := sorted(name for name in report["unexpected_keys"] if not name.endswith("inv_freq")):
+        raise CheckpointError(
+            f"{file} holds {len(unknown)} weights for which its config.json has no place, {unknown[0]} first: download "
+            "both again"
         )
 
 

@@ -131,7 +131,7 @@ class Policy:
         """
         self._turn(waiting, len(rows) + reading, places)
         for row in rows:
-            if row.control.free and row.own.uses_threshold:
+            if len(self._steps) > 1 and row.control.free and row.own.uses_threshold:
                 row.control.threshold = self.threshold
         adapting = [row for row in rows if row.own.adapts]
         for number in self._reach.keys() - {row.number for row in adapting}:

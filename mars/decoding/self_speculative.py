@@ -24,7 +24,7 @@ from torch.nn import functional
 from mars.acceptance import Read, read
 from mars.config import DecodingSettings
 from mars.decoders import EXACT
-from mars.decoding.base import calibration_of, trained_mask
+from mars.decoding.base import trained_mask
 from mars.decoding.method import AcceptResult, Batch, Method, Row, drafts_of, group_of, planned_window, window_of
 from mars.decoding.trees import (
     LAYOUTS,
@@ -85,12 +85,10 @@ class SelfSpeculative(Method):
 
     @property
     def lookahead(self) -> int:
-        square = (self.drafts + 1) ** 2
         if self.planned:
-            widest = max(MOST_COLUMNS + self.drafts, square if self.layout is None else 0)
-        else:
-            widest = {"none": 1, "linear": 2 * self.drafts + 1}.get(self.layout or "quadratic", square)
-        return widest + 1
+            return MOST_COLUMNS + self.drafts + 1
+        widths = {"none": 1, "linear": 2 * self.drafts + 1}
+        return widths.get(self.layout or "quadratic", (self.drafts + 1) ** 2) + 1
 
     def begin(self, row: Row, tokens_K: torch.Tensor) -> None:
         # A mask stands for a draft that is not there: it is never predicted, so it always misses.
@@ -127,14 +125,9 @@ class SelfSpeculative(Method):
 
     def _plan(self, row: Row, expected: Expectation) -> Plan:
         """Learn from the row's last pass; the columns that pay in the next, with masks if a policy gives it any."""
-        scored = self.score == "probability"
         expected.verified(row.plan.chain, min(row.gained - 1, row.plan.drafts))
-        pairs = zip(row.proposed, row.scores, strict=True)
-        proposals = [
-            expected.proposal(token_id, score) if scored else expected.unscored(token_id, number)
-            for number, (token_id, score) in enumerate(pairs)
-        ]
-        if proposals and scored:
+        proposals = [expected.proposal(*pair) for pair in zip(row.proposed, row.scores, strict=True)]
+        if proposals:
             expected.reach.learn([draft.odds for draft in proposals])
         copies = None if self.layout == "tree" else row.read_copies()
         least = WORTH_MASKS if self.layout is not None else row.worth if row.masks else math.inf
@@ -214,8 +207,8 @@ class SelfSpeculative(Method):
         drafts_RD, drafts_R = self._drafts(batch)
         alone = len(batch.rows) == 1 and not batch.static
         root_R = None if alone else logits_RWV.shape[1] - 1 - self.drafts - drafts_R
-        proposals, index_RW = self.read_rows(batch, logits_RWV, root_R, self.drafts)
-        sure_RW = self._probabilities(proposals, logits_RWV, index_RW) >= self.sure
+        proposals = self.read_rows(batch, logits_RWV, root_R, self.drafts)[0]
+        sure_RW = proposals.scores_RW >= self.sure
         proposals, accepted_R = self.verified(batch, proposals, drafts_RD, logits_RWV, root_R)
         return self._left(proposals, accepted_R, sure_RW & (accepted_R > drafts_R)[:, None])
 
@@ -239,15 +232,6 @@ class SelfSpeculative(Method):
         """
         return chain, batch.matched(chain.ids_RW, drafts_RD)
 
-    def _probabilities(self, proposals: Read, logits_RWV: torch.Tensor, index_RW: torch.Tensor | None) -> torch.Tensor:
-        """Of the proposals, [R, W], which were read in the columns `index_RW`."""
-        if self.score == "probability":
-            return proposals.scores_RW
-        probabilities_RWV = logits_RWV.softmax(-1)
-        if index_RW is not None:
-            probabilities_RWV = probabilities_RWV.gather(1, index_RW[..., None].expand_as(probabilities_RWV))
-        return probabilities_RWV.gather(-1, proposals.ids_RW[..., None])[..., 0]
-
     def _left(self, proposals: Read, accepted_R: torch.Tensor, kept_RW: torch.Tensor) -> AcceptResult:
         """Leave the accepted tokens and behind them at most K drafts, as long as `kept_RW` [R, W] is true.
 
@@ -269,8 +253,8 @@ class SelfSpeculative(Method):
 def method_of(engine: Engine, settings: DecodingSettings, decoder: str = EXACT) -> SelfSpeculative:
     """The method that these settings ask for, for the `decoder` of this name.
 
-    K is `block_size` - 1, or `block_size` with `extra_proposal`. ValueError where the model was not trained to fill
-    masks, or there is no room for a draft.
+    K is `block_size` - 1, or `block_size` with `extra_proposal`. Scores are probabilities, whatever `score` says.
+    ValueError where the model was not trained to fill masks, or there is no room for a draft.
     """
     drafts = settings.masks
     if drafts < 1:
@@ -281,7 +265,5 @@ def method_of(engine: Engine, settings: DecodingSettings, decoder: str = EXACT) 
         sure=0.0 if engine.static_shapes else SURE,
         layout=None if settings.layout == "auto" else settings.layout,
         planned=settings.layout in TREES or (settings.layout == "auto" and not engine.static_shapes),
-        score=settings.score,
-        calibration=calibration_of(engine, settings),
         alternatives=settings.alternatives,
     )

@@ -265,6 +265,8 @@ class Service:
         self._members.update((member.row.number, member) for member in arrivals)
         for member in self._members.values():
             member.row.resting = member.ahead is not None and len(member.records) >= member.ahead
+        if self._pool is not None:
+            self._pool.shares = {}  # nobody takes part yet in the pass that may fail
         try:
             record = compute(self._engine.device, lambda: self._joined(arrivals).step())
         except Exception as error:  # noqa: BLE001 - whatever it is, the readers get it

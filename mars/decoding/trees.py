@@ -238,11 +238,6 @@ class Expectation:
         """A draft from a mask that proposed it with this score, a probability."""
         return self._draft(token_id, bisect_right(_EDGES, score), score**_CURVE)
 
-    def unscored(self, token_id: int, number: int) -> Draft:
-        """A draft from mask `number`, counted from 0, if its probability is not known."""
-        shares = self.reach.shares
-        return Draft(token_id, shares[number] / (shares[number - 1] if number else 1.0))
-
     def copy(self, token_id: int, length: int) -> Draft:
         """A draft that is a copy behind a match of so many tokens."""
         kind = bisect_right(_LENGTHS, length)

@@ -163,13 +163,15 @@ class Network:
         """Give the modules of a compact network their weights back, unpacked."""
         model = self._owner()
         with _laying_out:
+            known = _laid_out.get(model)
+            same = known is not None and known[0][0] == weights_version(model)
             for modules, linear in self._held:
                 if not modules[0].weight.numel():
                     parts = linear.plain_weight().split([module.out_features for module in modules])
                     for module, part in zip(modules, parts, strict=True):
                         module.weight.data = part
-            if model in _laid_out:  # whose layout is still the same
-                (_, steady), network = _laid_out[model]
+            if known is not None and same:  # though its weights have other places now
+                (_, steady), network = known
                 _laid_out[model] = (weights_version(model), steady), network
 
 
@@ -189,7 +191,7 @@ def _return_freed_memory() -> None:
 
 
 def weights_version(model: PreTrainedModel) -> int:
-    """A number that changes when weights of the model are changed or replaced."""
+    """A number that changes when weights of the model are changed, other than through `.data`, or replaced."""
     return hash(tuple((p.data_ptr(), 0 if p.is_inference() else p._version) for p in model.parameters()))
 
 

@@ -31,8 +31,7 @@ class Transformer:
         self.head_size: int = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
         self.dtype: torch.dtype = model.dtype
         self.device: torch.device = model.device
-        self._backbone = model.base_model
-        self._head = model.get_output_embeddings()
+        self._model = model
         self._mask_token_id = mask_token_id
 
     def rotations(self, positions: int) -> torch.Tensor:
@@ -43,14 +42,15 @@ class Transformer:
         """Float32 logits [R, keep, V] of the last columns, -inf for the mask token."""
         if access.mask is None:
             raise ValueError("a Transformer needs a mask, also one that hides nothing")
-        output = self._backbone(
+        output = self._model(
             input_ids=window.ids_RQ,
             position_ids=window.positions,
             attention_mask=access.mask,
             past_key_values=Cache(layers=[_Layer(access, number) for number in range(self.layers)]),
             use_cache=True,
+            logits_to_keep=max(window.keep, 1),  # 0 would keep all
         )
-        logits: torch.Tensor = self._head(output.last_hidden_state[:, window.columns - window.keep :]).float()
+        logits: torch.Tensor = output.logits[:, output.logits.shape[1] - window.keep :].float()
         if self._mask_token_id is not None:
             logits[..., self._mask_token_id] = -torch.inf
         return logits

@@ -7,6 +7,7 @@ import logging
 import socket
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from mars.config import DEFAULT_THRESHOLD, MAX_BLOCK_SIZE
@@ -62,7 +63,8 @@ def _serve(options: argparse.Namespace) -> int:
     )
     host, port = listening.getsockname()[:2]
     _say(options, f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}")
-    uvicorn.Server(config).run(sockets=[listening])
+    with suppress(KeyboardInterrupt):  # which uvicorn raises once more when it has shut down
+        uvicorn.Server(config).run(sockets=[listening])
     return 0
 
 

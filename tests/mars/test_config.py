@@ -4,8 +4,9 @@ import argparse
 
 import pytest
 
-from mars.config import DecodingSettings
-from mars.options import add_decoding_options, decoding_settings
+from mars.config import DEFAULT_THRESHOLD, DecodingSettings
+from mars.decoders import TABLE
+from mars.options import DEFAULT_ENTROPY, add_decoding_options, decoding_settings
 from mars.schema import checked
 
 
@@ -48,6 +49,8 @@ def parsed(*arguments: str) -> argparse.Namespace:
 def test_without_options_the_settings_are_the_defaults() -> None:
     assert decoding_settings(parsed(), None) == DecodingSettings()
     assert parsed().draft is None
+    found = {name: decoding_settings(parsed("--decoder", name, "--score", "entropy"), None).threshold for name in TABLE}
+    assert (found["sliding_window"], found["relaxed"]) == (DEFAULT_ENTROPY, DEFAULT_THRESHOLD), "if it heeds the score"
 
 
 def test_every_option_reaches_its_setting() -> None:

@@ -35,6 +35,8 @@ def test_bytes_that_never_complete_wait_not_forever() -> None:
     pieces = TextPieces(decode_bytes)
     shown = "".join(pieces.add(0x80) for _ in range(8))
     assert shown.count("\ufffd") >= 4
+    shown = "".join(pieces.add(token) for token in "✓".encode())
+    assert shown.endswith("✓"), "a character behind them"
 
 
 @pytest.mark.parametrize(

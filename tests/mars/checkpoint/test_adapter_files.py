@@ -127,7 +127,7 @@ def test_gated_adapters_name_their_last_commit(folder: Path) -> None:
 
 TENSORS: list[tuple[str, dict[str, torch.Tensor | None], str]] = [
     ("adapter_model", {WEIGHT: None}, r"lacks lora_A of q_proj in layer 0: save it again$"),
-    ("adapter_model", {WEIGHT: torch.zeros(5, 32)}, r"must be \[rank, in\] and \[out, rank\], got \[5, 32\] and"),
+    ("adapter_model", {WEIGHT: torch.zeros(5, 32)}, r"must be \[4, in\] and \[out, 4\], as .* says, got \[5, 32\] and"),
     ("adapter_model", {"lm_head.weight": torch.zeros(2)}, r"holds lm_head.weight, which is no LoRA weight of q_proj"),
     ("adapter_model", {WEIGHT.replace(".0.", ".100000000."): torch.zeros(4, 32)}, r"is no LoRA weight .*: merge it"),
     ("adapter_model", {WEIGHT.replace("self", "_orig_mod.self"): torch.zeros(4, 32)}, "comes from a compiled model"),

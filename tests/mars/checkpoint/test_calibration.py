@@ -51,7 +51,7 @@ def test_masks_are_scored_by_the_record(folder: Path) -> None:
         assert mine.score == pytest.approx(float(torch.sigmoid(slope * odds + offset)))
 
 
-@pytest.mark.parametrize("decoder", ["sliding_window", "block_cached", "self_speculative", "speculative"])
+@pytest.mark.parametrize("decoder", ["sliding_window", "block_cached", "speculative"])
 def test_without_a_calibration_the_score_is_refused(decoder: str, write_adapter: WriteAdapter) -> None:
     engine: Any = load_checkpoint(write_adapter(), dtype="float32", device="cpu").engine
     engine = Pair(engine, engine) if decoder == "speculative" else engine

@@ -11,7 +11,9 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel, PreTrainedTokenizerFast
 
+from mars.checkpoint.calibration import Scores, scores_in
 from mars.checkpoint.checkpoint import Checkpoint, CheckpointError, choose_dtype, load_checkpoint
+from mars.checkpoint.sources import unavailable
 from mars.config import DecodingSettings
 from mars.decoding import DECODERS
 from mars.engine.backends import can_be_invariant
@@ -89,7 +91,7 @@ def test_published_mars_loads_as_qwen2_and_runs_nothing(folder: Path, tiny: Chec
 
 @pytest.mark.parametrize(
     ("name", "block_size", "masks"),
-    [("MARS-Qwen2.5-0.5B-blk16-no-sft", 16, True), ("MARS-Qwen2.5-0.5B-AR-SFT", None, False), ("renamed", None, True)],
+    [("MARS-Qwen2.5-0.5B-blk16-no-sft", 16, True), ("MARS-Qwen2.5-0.5B-AR-SFT", None, False), ("blk999", None, True)],
 )
 def test_published_names_tell_the_kind(folder: Path, name: str, block_size: int | None, masks: bool) -> None:
     checkpoint = load_checkpoint(as_published(folder, name), device="cpu")
@@ -152,6 +154,16 @@ def lose_a_weight(folder: Path) -> None:
     weights = load_file(path)
     del weights["model.layers.1.mlp.up_proj.weight"]
     save_file(weights, path, metadata={"format": "pt"})
+
+
+def add_a_weight(folder: Path) -> None:
+    path = folder / "model.safetensors"
+    save_file({**load_file(path), "model.layers.0.self_attn.o_proj.bias": torch.ones(32)}, path)
+
+
+def forget_the_mask(folder: Path) -> None:
+    for path in folder.glob("tokenizer*.json"):
+        path.write_text(path.read_text().replace("<|mask|>", "<|gone|>"))
 
 
 def add_a_far_token(folder: Path) -> None:
@@ -217,6 +229,10 @@ BROKEN = [
     (configure(num_hidden_layers=9999, layer_types=None), r"describes [\d,]+ weights"),
     (configure(vocab_size=10**10), r"describes [\d,]+ weights"),
     (configure(num_attention_heads=0), "describes no qwen2 model"),
+    (configure(max_position_embeddings=-5), "describes no qwen2 model .*max_position_embeddings must be at least 1"),
+    (configure(quantization_config={"quant_method": "awq"}), "quantization_config: take the model's unquantised"),
+    (add_a_weight, "holds 1 weights for which its config.json has no place, model.layers.0.self_attn.o_proj.bias"),
+    (forget_the_mask, r"was trained to fill masks, and its tokenizer has no <\|mask\|>: copy its own"),
     (configure(hidden_size=0), "describes no qwen2 model"),
 ]
 
@@ -243,6 +259,8 @@ def test_sources_that_are_no_folder(folder: Path) -> None:
     }.items():
         with pytest.raises(CheckpointError, match=sentence):
             load_checkpoint(source)
+        assert unavailable(source) is None
+        assert scores_in(source) == Scores()
 
 
 def test_a_block_diffusion_model_is_refused(folder: Path) -> None:

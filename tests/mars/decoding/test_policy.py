@@ -131,6 +131,8 @@ def test_the_queue_moves_the_threshold_and_back() -> None:
         assert own[0].control.threshold == 0.95, "asked for"
         return knob.threshold
 
+    Policy(ScriptedModel([[5]])).plan([*free, *own], reading=0, waiting=1, places=10)
+    assert {row.control.threshold for row in free} == {0.95}, "the usual one, where there are no others"
     assert load(1, 4, PATIENCE - 1) is None
     assert [load(1, 4, 1), load(1, 4), load(1, 4)] == [0.9, 0.5, 0.5]
     assert [load(0, 4), load(0, 4), load(0, 4)] == [0.9, None, None]

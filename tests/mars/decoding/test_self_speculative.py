@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
-from mars.config import DecodingSettings
+from mars.config import MAX_BLOCK_SIZE, DecodingSettings
 from mars.decoding import DECODERS
 from mars.decoding.self_speculative import method_of
+from mars.decoding.service import LOOKAHEAD
 from mars.metrics import output_ids
 from mars.records import ForwardPass
 from tests.scripted import ScriptedModel
@@ -31,24 +32,19 @@ def run(model: ScriptedModel, prompts: list[list[int]], **options: Any) -> list[
     return list(DECODERS["self_speculative"](model, prompts, settings))
 
 
-def seen(records: list[ForwardPass]) -> list[tuple[int, list[int], int]]:
-    """(start, proposals, accepted) of each verify pass of row 0."""
-    parts = [part for record in records if record.phase == "verify" for part in record.rows if part.row == 0]
-    return [(part.start, [proposal.token_id for proposal in part.proposals], part.accepted) for part in parts]
+@pytest.mark.parametrize("layout", ["linear", "quadratic", "tree"])
+def test_drafts_do_not_depend_on_the_score(layout: str) -> None:
+    found = []
+    for score in ("probability", "margin", "calibrated"):
+        model = unsure((1.0, 0.9, 0.51, 0.49), (0.5, 0.99, 0.9, 0.3))
+        records = run(model, [[3, 4], [5]], layout=layout, block_size=4, score=score)
+        found.append((model.calls, [record.rows for record in records]))
+    assert found[0] == found[1] == found[2]
 
 
-@pytest.mark.parametrize("score", ["margin", "entropy"])
-@pytest.mark.parametrize("layout", ["linear", "quadratic"])
-def test_drafts_do_not_depend_on_the_score(layout: str, score: str) -> None:
-    """Sureness is a probability even where the records say something else."""
-    chances = [((1.0, 0.9, 0.51, 0.49), (0.5, 0.99, 0.9, 0.3)), ((1.0, 0.51, 1.0, 0.6), (1.0, 0.6, 0.9, 0.3))]
-    for probabilities in chances:
-        plain, other = unsure(*probabilities), unsure(*probabilities)
-        records = run(plain, [[3, 4], [5]], layout=layout, block_size=4)
-        scored = run(other, [[3, 4], [5]], layout=layout, block_size=4, score=score)
-        assert plain.calls == other.calls
-        assert seen(records) == seen(scored)
-        assert records[1].rows[0].proposals[1].score != scored[1].rows[0].proposals[1].score
+def test_a_service_has_room_for_every_block_size() -> None:
+    settings = DecodingSettings(block_size=MAX_BLOCK_SIZE)
+    assert method_of(ScriptedModel([REPLY]), settings).lookahead < LOOKAHEAD
 
 
 def test_a_block_without_a_draft_is_refused() -> None:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -284,6 +285,19 @@ def test_an_interrupted_pass_fails_the_others(failing: ScriptedModel, caplog: py
         list(bad)
     with pytest.raises(RuntimeError, match="interrupted: submit the prompt again"):
         list(beside)
+
+
+def test_an_interrupt_before_the_pass_leaves_a_service(monkeypatch: pytest.MonkeyPatch) -> None:
+    service = Service(Prompted())
+    list(service.submit("autoregressive", [4], USUAL))
+    waiting = service.submit("autoregressive", [5], USUAL)
+    monkeypatch.setattr("mars.decoding.service.compute", Mock(side_effect=KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        next(waiting)
+    monkeypatch.undo()
+    with pytest.raises(RuntimeError, match="interrupted"):
+        next(waiting)
+    assert list(service.submit("autoregressive", [6], USUAL)) == alone("autoregressive", [6], USUAL)
 
 
 @pytest.mark.parametrize(

@@ -93,7 +93,6 @@ def test_the_length_of_groups_follows_what_masks_propose() -> None:
     assert poor.reach.shares[:2] == pytest.approx([0.2, 0.04], abs=0.01)
     assert poor.reach.shares[3] < Reach(4).shares[3] < rich.reach.shares[3], "masks that were not there go along"
     assert poor.plan([], 0.06, 50).columns < rich.plan([], 0.06, 50).columns
-    assert [rich.unscored(5, number).odds for number in (0, 1)] == pytest.approx([0.9, 0.9], abs=0.01)
 
 
 def test_what_was_learnt_of_masks_is_forgotten() -> None:

@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 import torch
 from transformers import (
+    GraniteConfig,
+    GraniteForCausalLM,
     LlamaConfig,
     LlamaForCausalLM,
     MistralConfig,
@@ -86,6 +88,14 @@ def test_in_double_precision_nothing_but_rounding_differs(name: str) -> None:
         torch.testing.assert_close(model(ids_RQ).logits.float(), expected, atol=1e-7, rtol=1e-6)
 
 
+def test_changed_weights_make_another_network() -> None:
+    model = qwen2()
+    engine = ModelEngine(model, stop_token_ids=frozenset())
+    with torch.no_grad():
+        model.lm_head.weight.mul_(2)
+        assert ModelEngine(engine.model, stop_token_ids=frozenset())._network is not engine._network
+
+
 def test_weights_are_held_once() -> None:
     model = qwen2()
     network = Network(model)
@@ -112,6 +122,7 @@ UNSUPPORTED = {
     "another activation": lambda: qwen2(hidden_act="gelu"),
     "sliding attention": lambda: qwen2(use_sliding_window=True, sliding_window=8, max_window_layers=1),
     "another architecture": lambda: build(MistralForCausalLM, MistralConfig(**sizes(sliding_window=None))),
+    "scaled logits": lambda: build(GraniteForCausalLM, GraniteConfig(**sizes(logits_scaling=8.0))),
 }
 
 
@@ -120,7 +131,7 @@ UNSUPPORTED = {
 def test_other_models_run_on_their_modules(name: str) -> None:
     model, ids = UNSUPPORTED[name](), torch.randint(60, (1, 12))
     assert not supports(model)
-    if name not in ("another activation", "another architecture"):
+    if name not in ("another activation", "another architecture", "scaled logits"):
         return
     rows = ModelEngine(model, stop_token_ids=frozenset()).open(1, 20)
     for at in (0, 8):
