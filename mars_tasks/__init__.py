@@ -27,5 +27,5 @@ def sample(task: str, seed: int, split: Split = "heldout") -> Problem:
 
 
 def numbered(task: str, seed: int, number: int) -> Problem:
-    """Held-out problem `number` of a family in an evaluation with this seed; other seeds share none of its problems."""
+    """Held-out problem `number` of a family in an evaluation with this seed; other seeds share few, by chance alone."""
     return sample(task, seed * SEED_STRIDE + number)

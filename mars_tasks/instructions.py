@@ -6,6 +6,7 @@ A problem's `answer` is a JSON list of [rule, argument, …]; a text is right wh
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from random import Random
 from typing import Any
@@ -22,7 +23,7 @@ def _bullets(text: str) -> list[str]:
 
 RULES: dict[str, Callable[..., bool]] = {
     "contains": lambda text, word: word.casefold() in text.casefold(),
-    "avoids": lambda text, word: bool(text.strip()) and word.casefold() not in text.casefold(),
+    "avoids": lambda text, word: bool(text.strip()) and not re.search(rf"(?i)\b{re.escape(word.strip())}\b", text),
     "starts": lambda text, word: text.strip().startswith(word),
     "ends": lambda text, word: text.strip().rstrip(".").endswith(word),
     "bullets": lambda text, count: len(_bullets(text)) == count == len(text.strip().splitlines()),

@@ -21,7 +21,7 @@ from mars_tasks.base import (
     vary,
 )
 
-_ANSWER = re.compile(r"answer is \(?([A-D])\)?")
+_ANSWER = re.compile(r"answer is \(?([A-D])\b")
 _LETTERS = "ABCD"
 _OPPOSITES = {
     "hot": "cold", "big": "small", "fast": "slow", "early": "late", "open": "closed", "full": "empty", "wet": "dry",

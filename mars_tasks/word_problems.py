@@ -12,7 +12,7 @@ Step = tuple[str, int, str, int]
 """A computation in words: a number, the sign, another number."""
 
 _OPERATORS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.floordiv}
-_ANSWER = re.compile(r"####\s*(-?\d+)")
+_ANSWER = re.compile(r"####\s*(-?\d+)(?![.,]?\d)")
 
 
 def check_text(answer: str, text: str) -> bool:

@@ -17,6 +17,7 @@ from analysis.benchmarks.spec_bench import CATEGORIES, OVERALL, Question, groupe
 from analysis.benchmarks.spec_bench import TASK as SPEC_BENCH
 from analysis.claims.judging import number, percent, points
 from analysis.runs import RunStore
+from analysis.runs.schema import short_commit
 from analysis.stats.intervals import Interval
 from analysis.stats.pairs import paired_difference, speed_up_of_means
 from analysis.stats.resampling import ratio_of_sums, tokens_per_forward
@@ -200,7 +201,8 @@ def default_of(store: RunStore, fingerprint: str, baseline: str | None) -> dict[
             }
         )
     within = list(takewhile(lambda stop: stop["points"][0] >= -MOST_LOST, stops))
-    origin = {name: ar[name] for name in ("hardware", "dtype", "batch_size", "date", "commit", "seed")}
+    origin = {name: ar[name] for name in ("hardware", "dtype", "batch_size", "date", "seed")}
+    origin["commit"] = ", ".join(dict.fromkeys(str(entry["commit"]) for entry in (ar, *found[best])))
     start = (within or stops)[-1 if within else 0]
     told = {"threshold": start["threshold"], "score": "probability", "most_lost": MOST_LOST, "within": bool(within)}
     return {**told, "stops": stops, "baseline": ar["model"]["name"], **origin}
@@ -324,7 +326,7 @@ def _families(runs: Sequence[Entry], store: RunStore) -> str:
         )
     words = (
         f"{first['problems']} held-out problems of each of {len(first['tasks'])} families (n = {told[0].n}), seed "
-        f"{first['seed']}, greedy, {_where(first)}; {_origin(first)}. Intervals are 95 %: Wilson's for accuracy, score "
+        f"{first['seed']}, greedy, {_where(first)}; {_origin(*runs)}. Intervals are 95 %: Wilson's for accuracy, score "
         "intervals of the same problems for points."
     )
     return f"## Families of problems\n\n{words}\n\n{markdown(lines, numbers=True)}"
@@ -357,7 +359,8 @@ def _spec_bench(own: Sequence[Entry], store: RunStore, questions: Sequence[Quest
             line.append(number(ratio_of_sums(part, "tokens", "passes")))
             line.append(number(speed_up_of_means(part, parts[plain["id"]])))
         lines.append(line)
-    words = f"{_where(best)}, in turns; {_origin(best)}. As that benchmark defines them; 95 % intervals over questions."
+    where = f"{_where(best)}, in turns; {_origin(*shown)}"
+    words = f"{where}. As that benchmark defines them; 95 % intervals over questions."
     return f"## Spec-Bench by category\n\n{words}\n\n{markdown(lines, numbers=True)}"
 
 
@@ -382,7 +385,7 @@ def _ifeval(runs: Sequence[Entry], store: RunStore, prompts: Sequence[Prompt], c
         )
     given = sum(len(prompt.instructions) for prompt in some)
     words = (
-        f"{len(some)} prompts with {given} instructions, strict, {_where(first)}; {_origin(first)}. Intervals (95 %): "
+        f"{len(some)} prompts with {given} instructions, strict, {_where(first)}; {_origin(*runs)}. Intervals (95 %): "
         "Wilson's for prompts, the bootstrap over prompts for instructions, score intervals for points."
     )
     return f"## IFEval, {len(some)} prompts\n\n{words}\n\n{markdown(lines, numbers=True)}"
@@ -411,5 +414,8 @@ def _where(entry: Entry) -> str:
     return f"{entry['dtype']}, batch {entry['batch_size']}, at most {entry['settings']['max_new_tokens']} new tokens"
 
 
-def _origin(entry: Entry) -> str:
-    return f"{entry['hardware']}, {entry['date'][:10]}, commit {str(entry['commit'])[:10]}"
+def _origin(*entries: Entry) -> str:
+    """The machine and day of the first of them, and the commits of all."""
+    named = dict.fromkeys(commit for entry in entries for commit in str(entry["commit"]).split(", "))
+    commits = ", ".join(map(short_commit, named))
+    return f"{entries[0]['hardware']}, {entries[0]['date'][:10]}, commit{'s' * (',' in commits)} {commits}"

@@ -7,6 +7,7 @@ from itertools import groupby
 from pathlib import Path
 
 from analysis.claims.judging import Claim, Comparison, Finding
+from analysis.runs.schema import short_commit
 from analysis.text_table import markdown
 
 _INTRODUCTION = """Eight claims of the paper (arXiv 2604.07023; Qwen2.5 with 0.5B and 7B) and four of ours, on tiny
@@ -105,7 +106,7 @@ def _provenance(finding: Finding) -> list[str]:
         return ["", f"n = {_n(finding)}; {', '.join(finding.where)}."] if finding.where else []
     sizes = ", ".join(map(_millions, _parameters(finding)))
     machines = ", ".join(sorted({run.hardware for run in finding.runs}))
-    commits = ", ".join(sorted({str(run.commit)[:10] for run in finding.runs}))
+    commits = ", ".join(sorted({short_commit(run.commit) for run in finding.runs}))
     count = len({run.id for run in finding.runs})
     where = f"{count} run{'s' * (count > 1)} on {machines}, commit{'s' * (',' in commits)} {commits}"
     return ["", f"{sizes} parameters, n = {_n(finding)}; {where}."]

@@ -18,15 +18,18 @@ PAGE = "docs/claims.md"
 def add_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--runs", default=RUNS, metavar="DIR", help=f"the run store (default: {RUNS})")
-    add("--out", default=PAGE, metavar="FILE", help=f"the page to write (default: {PAGE})")
+    add("--out", metavar="FILE", help=f"the page to write (default: {PAGE}, or claims.md in another store)")
 
 
 def run(options: argparse.Namespace) -> None:
     """Write the page and print the verdicts."""
-    folder, page = Path(options.runs), Path(options.out)
+    folder = Path(options.runs)
+    page = Path(options.out or (PAGE if folder == Path(RUNS) else folder / "claims.md"))
     if not folder.is_dir():
         raise ValueError(f"there is no folder {folder}")
     store = read_runs(folder)
+    if not store.entries and not list(folder.glob("*.json")):
+        raise ValueError(f"{folder} has no runs: measure some first, or name another folder")
     found, real = (judge(read_evidence(store, folder, real=which)) for which in (False, True))
     try:
         page.parent.mkdir(parents=True, exist_ok=True)

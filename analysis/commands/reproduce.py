@@ -39,8 +39,7 @@ def run(options: argparse.Namespace) -> None:
     studies = in_order(dict.fromkeys(study for name in options.names for study in known[name]))
     commands = [study.line(str(options.runs)) for study in studies if not _is_there(study)]
     if any(name.startswith("claim-") for name in options.names):
-        out = "docs/claims.md" if options.runs == Path(RUNS) else str(options.runs / "claims.md")
-        commands.append(shlex.join(["python", "-m", "analysis", "claims", "--runs", str(options.runs), "--out", out]))
+        commands.append(shlex.join(["python", "-m", "analysis", "claims", "--runs", str(options.runs)]))
     if options.dry_run:
         sys.stdout.write("".join(f"{command}\n" for command in commands))
         return

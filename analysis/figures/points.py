@@ -27,8 +27,8 @@ POOLED = "all families"
 _DIGITS = 12
 """Values that differ by rounding alone are one: an axis that spans nothing else has no ticks."""
 _SAME_JUDGE = ("model", "draft", "tasks", "seed", "dtype", "hardware")
-_ALIKE = ("seed", "settings.max_new_tokens")
-"""The columns that a run and its AR baseline share beside the problems."""
+_ALIKE = ("seed", "settings.max_new_tokens", "dtype")
+"""The columns that a run and its AR baseline share beside the problems; in bfloat16 also the hardware."""
 
 
 def measure(
@@ -173,12 +173,17 @@ class _Baselines:
         return None if found.empty else str(found.mode()[0])
 
     def accuracy_of(self, row: dict[str, Any]) -> tuple[str, pd.DataFrame] | None:
-        """Id and rows of the AR baseline on the problems of this run, if it was run on all of them, at this length."""
-        alike = {"model.fingerprint": self._models[row["id"]], **{name: row[name] for name in _ALIKE}}
-        key = (*alike.values(), row["tasks"], row["problems"])
+        """Id and rows of the AR baseline on the problems of this run, if it was run on all of them, at this length.
+
+        In bfloat16 one that took turns with it comes before others, since texts depend on the kernels too.
+        """
+        names, turn = (_ALIKE, ()) if row["dtype"] == "float32" else ((*_ALIKE, "hardware"), ("group", "batch_size"))
+        alike = {"model.fingerprint": self._models[row["id"]], **{name: row[name] for name in names}}
+        key = (*alike.values(), row["tasks"], row["problems"], *(row[name] for name in turn))
         if key not in self._found:
             wanted = self._runs.rows(row["id"])[["task", "number"]]
             own = [run for run in self._plain if all(run[name] == value for name, value in alike.items())]
+            own.sort(key=lambda run: any(run[name] != row[name] for name in turn))
             pairs = ((str(other["id"]), self._runs.rows(other["id"]).merge(wanted)) for other in own)
             self._found[key] = next((pair for pair in pairs if len(pair[1]) == len(wanted)), None)
         return self._found[key]

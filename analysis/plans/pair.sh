@@ -14,6 +14,6 @@ for stage in sft mars; do
 done
 [ "${MEASURE:-yes}" = yes ] || exit 0
 python -m analysis calibrate --checkpoint "$adapters-mars"
-python -m analysis reproduce pair pair-ifeval pair-chat
+python -m analysis reproduce pair pair-ifeval pair-chat pair-kinds
 python -m analysis measured
 python -m analysis card --checkpoint "$adapters-mars" --baseline "$adapters-sft"

@@ -119,6 +119,12 @@ class RunEntry(RunSetting, RunProvenance):
     training: dict[str, Any] | None = None
 
 
+def short_commit(commit: str | None) -> str:
+    """Ten digits of a commit, and whether files differed from it."""
+    digits, changed, _ = str(commit).partition("+")
+    return digits[:10] + ("+changes" if changed else "")
+
+
 def cpu_units(hardware: str) -> str:
     """The units for bfloat16 of the CPU of a run, by which its speed differs by several times: "AMX", "no AMX".
 

@@ -86,11 +86,13 @@ def test_wording_varies_and_leaves_other_brackets_alone() -> None:
     [
         ("word_problems", "14", "20 - 6 = 14.\n#### 14", True),
         ("word_problems", "14", "#### 14\n#### 15", False),
+        ("word_problems", "14", "#### 14.5", False),
         ("word_problems", "14", "so 14", False),
         ("logic", "April 16", "It is still April.\nAnswer: april 16.", True),
         ("logic", "yes", "Answer: no", False),
         ("multiple_choice", "C", "The answer is (C).", True),
         ("multiple_choice", "C", "The answer is (A).", False),
+        ("multiple_choice", "A", "The answer is Ana.", False),
         ("table_lookup", "21", "Answer: 21", True),
     ],
 )
@@ -111,7 +113,8 @@ def test_final_answers(task: str, answer: str, text: str, right: bool) -> None:
         ([["quoted"]], '"I saw it."', True),
         ([["quoted"]], "I saw it.", False),
         ([["starts", "Ana"], ["ends", "river"]], "Ana saw the river.", True),
-        ([["avoids", " old "]], "The old owl.", False),
+        ([["avoids", " old "]], "Old owls, being old.", False),
+        ([["avoids", " old "]], "The cold owl.", True),
         ([["key", "pet", "owl"]], '{"pet": "owl"}', True),
         ([["key", "pet", "owl"]], '{"pet": "owl"', False),
     ],

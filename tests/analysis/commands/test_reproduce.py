@@ -76,7 +76,7 @@ def test_what_has_to_be_there_first_comes_first(capsys: pytest.CaptureFixture[st
     assert " && cd runs/4ebfdf5 && " in sweep
     assert "python -m analysis sweep analysis/plans/speculative.toml --runs " in sweep
     assert "git worktree add runs/4ebfdf5 4ebfdf5; } && cd runs/4ebfdf5 && python -m analysis spec-bench " in real
-    assert claims == "python -m analysis claims --runs 'some where' --out 'some where/claims.md'"
+    assert claims == "python -m analysis claims --runs 'some where'"
 
 
 def test_a_command_runs_in_a_shell_with_python() -> None:

@@ -45,6 +45,19 @@ def test_the_baseline_is_sft_on_the_same_problems(of: Any, fabricate: Any) -> No
     assert of(table, "autoregressive", model__name="larger")["baseline"] == runs[1][0]["id"]
 
 
+def test_baselines_in_bfloat16_are_of_the_same_kernels(of: Any, fabricate: Any) -> None:
+    def run(name: str, *arguments: Any, hardware: str = "a CPU", **options: Any) -> Any:
+        entry, rows = fabricate.run(*arguments, **options)
+        return {**entry, "id": name, "dtype": "bfloat16", "hardware": hardware}, rows
+
+    turn = {"batch_size": 1, "group": "plan/group"}
+    runs = [run("elsewhere", problems=100, hardware="another CPU")]
+    runs.append(run("mars", fabricate.model("mars-b8"), "sliding_window", **turn))
+    assert pd.isna(of(figures.measure(fabricate.store(runs)), "sliding_window")["points"])
+    runs += [run("here", problems=100), run("in-turns", **turn)]
+    assert of(figures.measure(fabricate.store(runs)), "sliding_window")["baseline"] == "in-turns"
+
+
 def test_timed_runs_take_their_accuracy_from_many(of: Any, fabricate: Any) -> None:
     mars = fabricate.model("mars-b8")
     timed = {"batch_size": 1, "group": "plan/group", "problems": 20}

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from analysis.runs.schema import cpu_units, is_id, run_id, setting_hash
+from analysis.runs.schema import cpu_units, is_id, run_id, setting_hash, short_commit
 
 
 @pytest.mark.parametrize(
@@ -21,6 +21,13 @@ from analysis.runs.schema import cpu_units, is_id, run_id, setting_hash
 )
 def test_the_units_of_a_cpu_in_few_words(hardware: str, units: str) -> None:
     assert cpu_units(hardware) == units
+
+
+def test_a_short_commit_says_if_files_differed() -> None:
+    assert [short_commit(name) for name in ("0123456789abcd", "0123456789abcd+changes")] == [
+        "0123456789",
+        "0123456789+changes",
+    ]
 
 
 MISSING = object()
