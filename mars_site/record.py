@@ -75,6 +75,8 @@ def _record(options: argparse.Namespace) -> None:
         raise ValueError("say what to ask, with --task and --seed or with --prompt")
     for words in options.lane:  # before anything is loaded
         _settings(words, options.max_new_tokens)
+    if not options.output.parent.is_dir():
+        raise ValueError(f"--output {options.output} cannot be written: there is no folder {options.output.parent}")
     lanes = [_write(words, prompt, options) for words in options.lane]
     for lane in lanes:
         lane.right = problems.is_right(problem, lane.text) if problem else None

@@ -27,6 +27,7 @@ from mars.schema import page_json, parse
 
 _CHANGED = "(...values) => { lens.address()?.settings.change(values); }"
 _COUNTED = "(count) => { lens.address()?.settings.give('lanes', count); }"
+_TYPED = "((typed) => typed?.trim() && { prompt: typed })(document.querySelector('#prompt textarea')?.value)"
 _OLD_PRESET = f"MARS τ = {DEFAULT_THRESHOLD}"
 """A preset that said where the slider stood, in addresses of before."""
 Values = dict[str, Any]
@@ -104,8 +105,9 @@ def connect(page: gr.Blocks, masthead: gr.HTML, tab: Tab) -> None:
     gr.on(changes, None, list(parts.values()), None, js=_CHANGED, **QUIET)
     outputs = [masthead, tab.answer, *tab.form.sections, *parts.values()]
     deep_link = DeepLink(tab)
-    read_here = f"async () => {{ await {bundle.loaded()}; return [JSON.stringify(lens.compareParameters())]; }}"
-    for event in (page.load, masthead.submit):
+    for event, typed in ((page.load, _TYPED), (masthead.submit, "{}")):
+        said = f"{{...{typed}, ...lens.compareParameters()}}"
+        read_here = f"async () => {{ await {bundle.loaded()}; return [JSON.stringify({said})]; }}"
         restored = event(deep_link.restore, masthead, outputs, js=read_here, show_progress_on=masthead, **QUIET)
         tab.settle(restored)
 

@@ -1,6 +1,8 @@
 // A run in a file, checked as far as the views need it. The app checks more (app/runs/run.py): what comes here stays in
 // this browser and is drawn as text alone.
 
+import { columnsOf, SteppedLane } from "../../app/browser/step/lane.js";
+
 const MOST_LANES = 4;
 
 // A file that is refused, in one sentence.
@@ -35,6 +37,8 @@ function checkLane(lane, number) {
   for (const name of ["key", "title", "checkpoint", "decoder"]) must(typeof lane?.[name] === "string", `${where} must have a ${name}`);
   must(typeof lane.settings?.score === "string", `${where} must have settings`);
   must([lane.written, lane.stop_ids, lane.records].every(Array.isArray), `${where} must have lists of texts, of ends and of passes`);
+  must(lane.written.every((text) => typeof text === "string"), `${where} must have texts`);
+  must(Array.isArray(lane.earlier ?? []), `${where} must have a list of earlier turns`);
   must(lane.pieces && typeof lane.pieces === "object", `${where} must have the texts of its tokens`);
   let written = 0;
   lane.records.forEach((record, place) => {
@@ -45,4 +49,13 @@ function checkLane(lane, number) {
     written += row.accepted;
   });
   must(lane.records.length > 0 && lane.written.length === written, `${where} must have one text for each accepted token`);
+  try {
+    const stepped = new SteppedLane(lane);
+    for (const pass of stepped.passes) {
+      stepped.outcome(pass, columnsOf(pass.row));
+      pass.row.proposals.forEach((_, place) => [stepped.describe(pass, place), stepped.reason(pass, place)]);
+    }
+  } catch {
+    must(false, `${where} says of a pass what cannot be`);
+  }
 }

@@ -6,6 +6,7 @@ import "../../app/browser/page.js";
 import { pageAddress } from "../../app/browser/shared/address.js";
 import { announce, button, ours } from "../../app/browser/shared/dom.js";
 import { makers, recordedRun } from "../../app/browser/shared/feed.js";
+import { keeper } from "../../app/browser/shared/keeper.js";
 import { readRun } from "./saved-run.js";
 
 const OFFLINE = "A file of this page could not be read. Is this browser online?";
@@ -170,5 +171,6 @@ const recorded = new RecordedRuns(setStage);
 recorded.begin();
 if (given.live) live = new LivePanel(document.querySelector(".lens-live"), given.live, { stage: setStage, recorded: () => recorded.again(), prompt: recorded.field });
 openFirst();
+if (inside) keeper.wish = { run: given.props.step.shipped[0].name }; // not the last run that this browser kept
 if (given.begin) setTimeout(() => announce("lens:step", given.begin)); // once the masthead has opened the first tab
 if (!inside) navigator.serviceWorker?.register(ours("worker.js")).catch(() => {}); // the page works without one

@@ -237,3 +237,17 @@ def test_a_projector_shows_the_code_of_the_link(served: Any, tab: Page) -> None:
     tab.click(".lens-code")
     assert tab.locator(".lens-code").is_hidden()
     assert tab.request.get(served.url + "code.svg?link=" + "x" * 601).status == 422
+
+
+def test_what_is_done_while_the_page_loads_stays(served: Any, tab: Page) -> None:
+    held = list[Any]()
+    tab.route(re.compile("lens.*[.]js"), lambda route: held.append(route))
+    tab.goto(served.url)
+    tab.fill("#prompt textarea", "typed early")
+    tab.click("#tab-learn-button")
+    for route in held:
+        route.continue_()
+    tab.unroute_all()
+    tab.wait_for_selector(".lens-begun", state="attached")
+    prompt_is(tab, "typed early")
+    wait_said(tab, tab="learn")

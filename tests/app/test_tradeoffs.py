@@ -194,6 +194,15 @@ def test_a_view_has_an_address(site: Any, shown: Page, visit: Visit) -> None:
     tab.wait_for_function("location.search.includes('figure=equal_accuracy')")
     other = visit(tab.url)
     other.wait_for_selector(".trade[data-figure=equal_accuracy]")
+    other.click("#tab-learn-button")
+    other.click("#tab-tradeoffs-button")
+    other.click("summary:has-text('The numbers as a table')")
+    other.locator(".trade-open").first.click()
+    other.wait_for_selector(".trade-card:not([hidden])")
+    other.wait_for_function("location.search.includes('run=')")
+    other.go_back()
+    other.go_back()
+    other.wait_for_selector(".trade-card", state="hidden")
     assert other.locator(".trade-field", has_text="Question").locator("select").input_value() == "equal_accuracy"
     choose(tab, "Question", "frontier")
 

@@ -34,11 +34,15 @@ def test_lanes_are_recorded_with_their_settings(tiny_folder: Path, tmp_path: Pat
         (["--lane", "AR", "x", "autoregressive", "block_size=many"], "--lane AR: block_size must be a whole number"),
         (["--lane", "AR", "x", "guessing"], "a lane's decoder must be one of autoregressive"),
         (["--lane", "AR", "/nowhere", "autoregressive"], "there is no folder /nowhere"),
+        (
+            ["--lane", "AR", "x", "autoregressive", "--output", "no/where.json"],
+            "--output no/where.json cannot be written",
+        ),
     ],
 )
 def test_what_cannot_be_recorded_is_said(
     arguments: list[str], sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main([*arguments, "--prompt", "Hello", "--output", str(tmp_path / "run.json")]) == 2
+    assert main(["--prompt", "Hello", "--output", str(tmp_path / "run.json"), *arguments]) == 2
     assert sentence in capsys.readouterr().err
     assert not (tmp_path / "run.json").exists()

@@ -27,9 +27,7 @@ function readAddress() {
 }
 
 // The part of the address about Compare, for Python to restore.
-export function compareParameters() {
-  return readAddress().views[FIRST_TAB] ?? {};
-}
+export const compareParameters = () => readAddress().views[FIRST_TAB] ?? {};
 
 let current; // the address of the page
 
@@ -41,9 +39,7 @@ export function openAddress(tabs, onRefused, ask) {
   return current;
 }
 
-export function pageAddress() {
-  return current;
-}
+export const pageAddress = () => current;
 
 class Address {
   constructor(tabs, onRefused) {
@@ -76,7 +72,7 @@ class Address {
     const unknown = Object.keys(values).filter((name) => names && !names.includes(name));
     const refused = [...unknown, ...((await restore({ ...values })) ?? [])];
     this.refuse(refused.map((name) => [name, values[name]]));
-    for (const name of refused) delete this.views[tab][name];
+    for (const name of refused) if (this.views[tab][name] === values[name]) delete this.views[tab][name];
     if (refused.length) this.settle(tab);
   }
 

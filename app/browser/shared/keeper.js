@@ -57,9 +57,7 @@ export async function shareFile(run, place = {}) {
   return problem;
 }
 
-export function fileName(run) {
-  return `mars-lens-${run.date.slice(0, 10).replace(/[^0-9-]/g, "")}-${run.id.slice(0, 8)}`;
-}
+export const fileName = (run) => `mars-lens-${run.date.slice(0, 10).replace(/[^0-9-]/g, "")}-${run.id.slice(0, 8)}`;
 
 export function mountSharing(part) {
   sharing = new Questions(part);

@@ -144,8 +144,9 @@ export function mountMasthead({ element, props, watch, submit }) {
     announce("lens:prompt", target.value);
   });
   whenTabsCome((tabs) => {
-    address.show();
     const look = () => address.opened(tabs.querySelector("[role=tab][aria-selected=true]")?.dataset.tabId);
+    if (address.tab === props.tabs[0]) look(); // which a reader may have left already
+    else address.show();
     new MutationObserver(look).observe(tabs, { subtree: true, attributeFilter: ["aria-selected"] });
   });
 }

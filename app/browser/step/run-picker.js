@@ -12,7 +12,7 @@ class RunPicker {
   constructor(root, { questions, shipped, largest, looked }, onOpen) {
     Object.assign(this, { root, questions, shipped, largest, looked, onOpen });
     this.shown = null;
-    this.coming = false; // whether a run was asked for that is not there yet
+    this.asked = null; // says which run was asked for last, while it is not there yet
     this.choice = make("select", "lens-field step-choice");
     this.choice.addEventListener("change", () => this.pick(this.choice.value));
     this.file = make("input", "step-file");
@@ -58,11 +58,13 @@ class RunPicker {
 
   // A run by its name or identity.
   async pick(value, place = {}) {
-    this.coming = true;
+    const asked = (this.asked = {});
     const shipped = this.ships(value) && (await this.ask("shipped", value));
-    this.coming = false;
+    if (this.asked !== asked) return;
+    this.asked = null;
     const run = shipped ? JSON.parse(shipped) : keeper.open(value);
     if (run) this.show(value, run, place);
+    else this.list();
   }
 
   show(value, run, place = {}) {
@@ -92,7 +94,10 @@ class RunPicker {
       this.notice.textContent = `This file is too large: ${megabytes(file.size)}. The limit is ${megabytes(this.largest)}.`;
       return;
     }
+    const asked = (this.asked = {});
     const run = await this.check(await file.text());
+    if (this.asked !== asked) return;
+    this.asked = null;
     if (run) this.show(run.id, run);
   }
 
@@ -100,7 +105,7 @@ class RunPicker {
   receive(run) {
     const watched = this.root.offsetParent !== null && this.shown;
     if (keeper.wish) this.fulfil();
-    else if (!watched && !this.coming) this.show(run.id, run);
+    else if (!watched && !this.asked) this.show(run.id, run);
     else this.list();
   }
 
@@ -124,8 +129,7 @@ class RunPicker {
   }
 
   download() {
-    const { run } = this.shown;
-    offerFile(JSON.stringify(run), "application/json", `${fileName(run)}.json`);
+    offerFile(JSON.stringify(this.shown.run), "application/json", `${fileName(this.shown.run)}.json`);
   }
 
   async give() {

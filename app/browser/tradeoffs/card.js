@@ -11,7 +11,7 @@ export class TradeCard {
     this.samples = samples;
     this.root = make("section", "lens-box lens-stack trade-card", "", { tabindex: -1, "aria-label": "The run that was picked" });
     this.root.hidden = true;
-    this.root.addEventListener("keydown", (event) => event.key === "Escape" && this.close());
+    this.root.addEventListener("keydown", (event) => event.key === "Escape" && this.onClose());
   }
 
   async open(id) {
@@ -26,14 +26,14 @@ export class TradeCard {
     return bringIntoView(this.root);
   }
 
-  close() {
+  // Go out of view; `onClose` hears that somebody wishes it.
+  leave() {
     this.id = null;
     this.root.hidden = true;
-    this.onClose?.();
   }
 
   head(title, setting) {
-    const close = button("lens-tool trade-close", "×", () => this.close(), { "aria-label": "Close the card" });
+    const close = button("lens-tool trade-close", "×", () => this.onClose(), { "aria-label": "Close the card" });
     const words = put(make("div"), make("h3", "", title), make("p", "lens-note trade-setting", setting));
     return put(make("header", "trade-card-head"), words, close);
   }
@@ -74,7 +74,6 @@ export class TradeSamples {
     this.right = make("select", "lens-field", "", { "aria-label": "Right or wrong samples" });
     put(this.right, ...RIGHTS.map(([label], place) => new Option(label, place)));
     this.right.addEventListener("change", () => this.restart());
-    this.list = make("ol", "trade-samples");
     this.status = status("lens-note trade-shown");
     this.more = button("lens-tool", "Show more", () => this.fetch());
     const choose = put(make("div", "lens-row"), make("h3", "", "Sample texts"), this.right);
@@ -83,8 +82,9 @@ export class TradeSamples {
   }
 
   restart() {
-    this.shown = 0;
-    this.list.replaceChildren();
+    const list = make("ol", "trade-samples"); // another one, so that late answers are not put in
+    this.list?.replaceWith(list);
+    Object.assign(this, { list, shown: 0 });
     this.fetch();
   }
 

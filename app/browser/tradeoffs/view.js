@@ -110,6 +110,7 @@ class TradeView {
     this.table.mark(id);
     this.say();
     if (id) this.card.open(id);
+    else this.card.leave();
   }
 
   say() {
