@@ -95,10 +95,3 @@ def test_forbidden_instructions_are_not_used(variable: str, monkeypatch: pytest.
     for name in ("AVX", "SSE41"):
         monkeypatch.setenv(variable, name)
         assert not backends.can_be_invariant(torch.device("cpu"), torch.bfloat16, config), name
-
-
-@NEEDS_AMX
-@pytest.mark.parametrize("name", ["_is_amx_tile_supported", "_init_amx"])
-def test_older_versions_of_torch_have_no_amx(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(torch.cpu, name)
-    assert not amx.available()

@@ -13,7 +13,6 @@ import torch
 
 pytest.importorskip("onnx")
 
-from transformers import AutoModelForCausalLM
 
 from app.models import pairs
 from mars import reference
@@ -181,23 +180,6 @@ def test_records_are_those_of_python(answers: Callable[[int], list[Answer]], che
         groups += sum(record.rows[0].accepted > 1 for record in records)
     assert ends == {"stop", "length"}
     assert groups > PART
-
-
-def test_some_are_compared_with_the_reference_itself(
-    answers: Callable[[int], list[Answer]], checkpoint: Checkpoint
-) -> None:
-    plain = AutoModelForCausalLM.from_pretrained(SOURCE, dtype="float32").eval()
-    ids = {"mask": checkpoint.engine.mask_token_id, "stops": checkpoint.engine.stop_token_ids}
-    steady = sorted((pair for pair in answers(0) if len(pair[0].thresholds) == 1), key=lambda pair: pair[0].decoder)
-    chosen = [*steady[:3], *steady[-3:], *steady[len(steady) // 2 :][:3]]
-    assert {asked.decoder for asked, _ in chosen} == set(DECODERS_HERE)
-    for asked, answer in chosen:
-        rows = [from_object(record).rows[0] for record in answer["records"] if record["phase"] != "prefill"]
-        exact = asked.decoder == "self_speculative"
-        twin = reference.exact if exact else reference.mars
-        sure = {"sure": SURE} if exact else {}
-        expected = list(twin(plain, checkpoint.encode(asked.prompt), asked.settings, **ids, **sure))
-        compare(rows, expected, "passes" if exact else "proposals")
 
 
 # SmolLM2 with its adapters, of which the first layers alone are as exact a test as all of them.

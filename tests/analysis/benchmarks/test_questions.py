@@ -7,12 +7,7 @@ from pathlib import Path
 import pytest
 
 from analysis.benchmarks.questions import Families, fingerprint
-from analysis.benchmarks.spec_bench import (
-    CATEGORIES,
-    MT_BENCH_CATEGORIES,
-    QUESTIONS,
-    read_questions,
-)
+from analysis.benchmarks.spec_bench import CATEGORIES, MT_BENCH_CATEGORIES, QUESTIONS, read_questions
 from mars_tasks import SEED_STRIDE, TASKS, sample
 
 ROOT = Path(__file__).parents[3]

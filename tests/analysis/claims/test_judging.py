@@ -5,12 +5,7 @@ from typing import Any
 import pytest
 
 from analysis.claims import CLAIMS, ClaimVerdict, Finding, judge
-from analysis.claims.judging import (
-    Comparison,
-    faster,
-    verdict_of,
-    worst,
-)
+from analysis.claims.judging import Comparison, faster, verdict_of, worst
 from analysis.stats.intervals import Interval
 
 

@@ -9,13 +9,7 @@ from scipy.optimize import minimize_scalar
 from scipy.stats import binomtest
 
 from analysis.stats.intervals import Interval, wilson_interval
-from analysis.stats.pairs import (
-    PairedDifference,
-    contrast,
-    identical_texts,
-    paired_difference,
-    speed_up,
-)
+from analysis.stats.pairs import PairedDifference, contrast, identical_texts, paired_difference, speed_up
 from analysis.stats.turns import over_turns
 
 

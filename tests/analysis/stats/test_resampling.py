@@ -7,13 +7,7 @@ import pandas as pd
 import pytest
 from scipy.stats import bootstrap
 
-from analysis.stats.resampling import (
-    accuracy,
-    in_order,
-    resampled_sums,
-    tokens_per_forward,
-    tokens_per_second,
-)
+from analysis.stats.resampling import accuracy, in_order, resampled_sums, tokens_per_forward, tokens_per_second
 
 Counts = Sequence[int] | np.ndarray
 

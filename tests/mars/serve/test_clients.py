@@ -1,14 +1,11 @@
-"""Real clients: the openai package, sync and async, streaming; curl; lm-eval; and texts that equal the engine's own."""
+"""Real clients: the openai package, sync and async, streaming; curl; and texts that equal the engine's own."""
 
 import asyncio
 import json
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
-from functools import partial
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import openai
@@ -19,7 +16,6 @@ from mars.config import DecodingSettings
 from mars.decoding import DECODERS
 from mars.metrics import output_ids
 
-ROOT = Path(__file__).parents[3]
 QUESTION = "Which word is the opposite of hot?\nOptions: cold A, fast B, dry C, near D"
 CHAT: dict[str, Any] = {"messages": [{"role": "user", "content": QUESTION}]}
 PROMPTS = (QUESTION, "Tom has 3 apples and buys 4 more. How many has he?", "Write a function that adds two numbers.")
@@ -209,38 +205,6 @@ def test_curl_asks_it(served: Any, curl: str, stream: bool) -> None:
     else:
         text = json.loads(said)["choices"][0]["message"]["content"]
     assert text == own_text(served.checkpoint, QUESTION, decoder="autoregressive", max_new_tokens=24)
-
-
-@pytest.mark.filterwarnings("default")
-def test_the_command_of_lm_eval_asks_it(served: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As docs/serving.md has it, on a task of two problems that lies here."""
-    lm_eval = pytest.importorskip("lm_eval.__main__", reason="requirements-eval.txt is not installed")
-    import datasets
-    from lm_eval import evaluator, tasks
-
-    model = f"model={served.name},base_url={served.url}/v1/chat/completions,max_retries=1"
-    options = "--model local-chat-completions --tasks local_sums --limit 2 --apply_chat_template --log_samples"
-    places = ["--include_path", "tests/data/lm_eval", "--output_path", str(tmp_path / "found")]
-    monkeypatch.chdir(ROOT)
-    monkeypatch.setenv("NO_PROXY", "*")
-    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "datasets")
-    monkeypatch.setattr(evaluator, "add_env_info", lambda results: None)  # starts programs, for seconds
-    # Those of the harness are thousands of files, which change nothing here.
-    monkeypatch.setattr(tasks, "TaskManager", partial(tasks.TaskManager, include_defaults=False))
-    monkeypatch.setattr(sys, "argv", ["lm_eval", *options.split(), "--model_args", model, *places])
-    lm_eval.cli_evaluate()
-    [file] = (tmp_path / "found").rglob("samples_local_sums_*.jsonl")
-    samples = {}
-    for line in file.read_text(encoding="utf-8").splitlines():
-        sample = json.loads(line)
-        samples[sample["doc_id"]] = sample["arguments"]["gen_args_0"]["arg_0"], sample["resps"]
-    assert len(samples) == 2
-    for asked, [[answer]] in samples.values():
-        turns = json.loads(asked[0] if isinstance(asked, list) else asked)
-        ids = served.checkpoint.encode_chat(turns)
-        text = own_text(served.checkpoint, "", ids, decoder="autoregressive", max_new_tokens=24)
-        ends = [place for stop in ("Q:", "\n\n", ". ") if (place := text.find(stop)) >= 0]
-        assert answer == text[: min(ends, default=len(text))]
 
 
 def test_metrics_count(serve: Callable[..., Any]) -> None:
