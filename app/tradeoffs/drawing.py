@@ -44,7 +44,7 @@ class View(Strict):
     def of(cls, question: object) -> "View":
         """A view from what the page sent; ValueError with one sentence that names the value and what is allowed."""
         view: View = checked(cls, question, "the view")
-        if view.figure in _FORMER_FIGURES:  # of a link from before
+        if view.figure in _FORMER_FIGURES and view.figure not in FIGURES:  # of a link from before
             view = replace(view, figure=FRONTIER)
         checked(one_of(FIGURES), view.figure, "figure")
         checked(one_of(AXES), view.against, "against")
