@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -44,6 +45,7 @@ Stamp = tuple[tuple[str, int, int], ...]
 AGAIN = "copy or download it again"
 MOST_LAYERS = 10_000
 _SLACK = 2**24  # weights: what lacks fewer is said in the words of the shapes
+_LAYER = re.compile(r"model\.layers\.(\d{1,9})\.")
 _HEAD, _EMBEDDING = "lm_head.weight", "model.embed_tokens.weight"
 _models: weakref.WeakValueDictionary[object, PreTrainedModel] = weakref.WeakValueDictionary()
 _loading = threading.Lock()
@@ -142,7 +144,7 @@ def load_model(folder: Path, model_type: str, config: PreTrainedConfig, dtype: t
             ignore_mismatched_sizes=True,
             output_loading_info=True,
         )
-    _check_complete(files[0], report)
+    _check_complete(files[0], report, config.num_hidden_layers)
     if model.get_output_embeddings().weight is not model.get_input_embeddings().weight:
         model.config.tie_word_embeddings = False  # or a new row would tie the matrix that the files hold of its own
     return model
@@ -221,14 +223,17 @@ def folder_fingerprint(folder: Path) -> str:
         return digest.hexdigest()
 
 
-def _check_complete(file: Path, report: dict[str, Any]) -> None:
+def _check_complete(file: Path, report: dict[str, Any], layers: int) -> None:
     missing, mismatched = sorted(report["missing_keys"]), sorted(map(str, report["mismatched_keys"]))
     if missing or mismatched:
         what = f"lacks {len(missing)} weights" if missing else f"has {len(mismatched)} weights of the wrong shape"
         raise CheckpointError(
             f"{file} {what} for its config.json, {(missing or mismatched)[0]} first: download both again"
         )
-    if unknown := sorted(name for name in report["unexpected_keys"] if not name.endswith("inv_freq")):
+    numbers = ((name, _LAYER.match(name)) for name in sorted(report["unexpected_keys"]))
+    # A config.json of fewer layers takes the first ones; old files hold the frequencies of rotation.
+    left = (name for name, found in numbers if not found or int(found[1]) < layers)
+    if unknown := [name for name in left if not name.endswith("inv_freq")]:
         raise CheckpointError(
             f"{file} holds {len(unknown)} weights for which its config.json has no place, {unknown[0]} first: download "
             "both again"

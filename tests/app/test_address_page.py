@@ -250,4 +250,5 @@ def test_what_is_done_while_the_page_loads_stays(served: Any, tab: Page) -> None
     tab.unroute_all()
     tab.wait_for_selector(".lens-begun", state="attached")
     prompt_is(tab, "typed early")
-    wait_said(tab, tab="learn")
+    wait_selected(tab, "learn")
+    wait_names(tab, "tab", "learn")

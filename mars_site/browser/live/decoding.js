@@ -48,7 +48,7 @@ export async function* decode(model, prompt, settings, control) {
     const began = performance.now();
     const read = await model.read(columns);
     const seconds = (performance.now() - began) / 1000;
-    const all = proposed(read, clean.length - 1, drafts.length, settings.score).slice(0, room);
+    const all = proposed(read, clean.length - 1, drafts.length, verifies ? "probability" : settings.score).slice(0, room);
 
     // 2. Accept from the left: the first always, drafts that are right, proposals of masks that meet the threshold.
     const fits = all.map(({ score }, n) => n === 0 || (verifies ? drafts[n - 1] === all[n - 1].token_id : meets(score, threshold, settings.score)));
