@@ -103,12 +103,11 @@ def connect(page: gr.Blocks, masthead: gr.HTML, tab: Tab) -> None:
     tab.count.input(None, tab.count, None, js=_COUNTED, **QUIET)
     changes = [part.change for part in parts.values()]
     gr.on(changes, None, list(parts.values()), None, js=_CHANGED, **QUIET)
-    outputs = [masthead, tab.answer, *tab.form.sections, *parts.values()]
-    deep_link = DeepLink(tab)
+    outputs, link = [masthead, tab.answer, *tab.form.sections, *parts.values()], DeepLink(tab)
     for event, typed in ((page.load, _TYPED), (masthead.submit, "{}")):
-        said = f"{{...{typed}, ...lens.compareParameters()}}"
-        read_here = f"async () => {{ await {bundle.loaded()}; return [JSON.stringify({said})]; }}"
-        restored = event(deep_link.restore, masthead, outputs, js=read_here, show_progress_on=masthead, **QUIET)
+        said = f"JSON.stringify({{...{typed}, ...lens.compareParameters()}})"
+        read_here = f"async () => {{ await {bundle.loaded()}; return [{said}]; }}"
+        restored = event(link.restore, masthead, outputs, js=read_here, show_progress_on=masthead, **QUIET)
         tab.settle(restored)
 
 
