@@ -128,6 +128,7 @@ def test_stop_ends_a_sweep(bench: Page) -> None:
     tab.set_viewport_size({"width": 1280, "height": 800})
     for lane in "ab":  # both, so that there is something left to stop on a busy machine
         choose(tab, f"lane-{lane}-checkpoint", "slow")
+    tab.wait_for_selector("#sweep-run:enabled")
     tab.evaluate(STOP_AT_ONCE)  # by the page itself: a busy machine shows others the button after the sweep
     tab.wait_for_selector(".lens-sweep[data-state=stopped]", state="attached")
     assert tab.locator(".lens-sweep").is_hidden(), "it was closed before"
