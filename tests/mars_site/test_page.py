@@ -265,10 +265,8 @@ def test_a_single_file_explains_its_run(new_tab: Callable[[str], Page], address:
 def test_late_answers_are_not_shown(look: Visit, open_tab: OpenTab) -> None:
     tab = look("?tab=step")
     tab.wait_for_selector(".step-top[data-ready]")
-    tab.evaluate(
-        "() => { const real = fetch; window.fetch = async (what) => {"
-        "await new Promise((go) => setTimeout(go, window.late)); return real(what); }; }"
-    )
+    tab.evaluate("""() => { const [real, wait] = [fetch, () => new Promise((go) => setTimeout(go, window.late))];
+        window.fetch = async (what) => { await wait(); return real(what); }; }""")
 
     def choose(field: str, first: str, then: str) -> None:
         for option, milliseconds in ((first, 500), (then, 0)):
