@@ -234,7 +234,7 @@ class Pace(TrainerCallback):
 
     It ends training after `minutes` in all calls together; it saves and ends a single call after `pause_after` minutes.
     `factor` is the current factor of the peak learning rate: it rises over `warmup_share` of the time, then falls to 0
-    as a cosine.
+    as a cosine. Both follow the clock of the first process, read after each step: all take the same steps.
     """
 
     def __init__(
@@ -248,13 +248,20 @@ class Pace(TrainerCallback):
         self._warmup_share = warmup_share
         self._own = math.inf if pause_after is None else 60 * pause_after
         self._now = now
-        self._before = 0.0
+        self._before = self._here = 0.0
         self._start = now()
 
     @property
     def seconds(self) -> float:
-        """Seconds trained, those of earlier calls included."""
-        return self._before + self._now() - self._start
+        """Seconds trained until the last step, those of earlier calls included."""
+        return self._before + self._here
+
+    def read_clock(self) -> None:
+        """Take the time that the first process reads."""
+        told = [self._now() - self._start]
+        if torch.distributed.is_initialized():
+            torch.distributed.broadcast_object_list(told)
+        [self._here] = told
 
     @property
     def factor(self) -> float:
@@ -269,11 +276,12 @@ class Pace(TrainerCallback):
         file = _folder(args, state) / PACE_FILE
         with resuming(str(file.parent)):
             self._before = float(json.loads(file.read_text(encoding="utf-8"))["seconds"]) if file.is_file() else 0.0
-        self._start = self._now()
+        self._start, self._here = self._now(), 0.0
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> Any:
         """Save and stop when the time is up."""
-        if self.seconds >= self._total or self.seconds - self._before >= self._own:
+        self.read_clock()
+        if self.seconds >= self._total or self._here >= self._own:
             control.should_save = control.should_training_stop = True
         return control
 

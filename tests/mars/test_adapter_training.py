@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,7 @@ from mars.training.adapter import SCALE, AdapterModel, AnchorCollator, TeacherLo
 from mars.training.adapter_run import AdapterTrainer, examples_seen
 from mars.training.data import Conversation
 from mars.training.trainer import NumberedConversations, Pace
+from tests.forked import LIMIT, forked
 from tests.mars.tiny import sizes
 
 
@@ -334,8 +336,26 @@ def test_the_learning_rate_falls_with_the_time() -> None:
     pace = Pace(1, 0.1, now=lambda: clock[0])
     found = []
     for clock[0] in (0.0, 3.0, 6.0, 33.0, 60.0, 90.0):
+        pace.read_clock()
         found.append(round(pace.factor, 3))
     assert found == [0.001, 0.5, 1.0, 0.5, 0.0, 0.0]
+
+
+def note_the_clock(folder: Path, rank: int) -> int:
+    torch.distributed.init_process_group("gloo", f"file://{folder}/met", rank=rank, world_size=2)
+    clock = iter((0.0, 30.0 + 60 * rank))
+    pace = Pace(1, 0.1, now=lambda: next(clock))
+    pace.read_clock()
+    (folder / str(rank)).write_text(str(pace.seconds))
+    return 0
+
+
+def test_processes_follow_the_first_ones_clock(tmp_path: Path) -> None:
+    files = [tmp_path / "out", tmp_path / "err"]
+    started = [forked(partial(note_the_clock, tmp_path, rank), out=files[0], err=files[1]) for rank in range(2)]
+    for process in started:
+        process.join(LIMIT)
+    assert [(tmp_path / name).read_text() for name in "01"] == ["30.0", "30.0"], files[1].read_text()
 
 
 def test_an_adapter_starts_where_its_base_is() -> None:
