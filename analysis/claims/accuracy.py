@@ -175,9 +175,9 @@ def sft_loss(evidence: Evidence) -> Finding:
     models and
     block sizes.""",
     rule=f"""Each MARS model with the SFT loss is judged. It holds if every step down in τ adds tokens per forward
-    and τ = {AT:g} surely loses at most as many points, and gains at least as many tokens per forward, as the
-    paper's extremes. It fails if a step surely takes tokens away, or τ = {AT:g} surely loses more or gains
-    less.""",
+    and τ = {AT:g} surely loses at most as many points to one-token mode, and gains at least as many tokens per
+    forward, as the paper's extremes. It fails if a step surely takes tokens away, or τ = {AT:g} surely loses
+    more or gains less.""",
 )
 def frontier(evidence: Evidence) -> Finding:
     """Per MARS model: the cost and gain of τ = 0.95, and whether each step down in τ adds tokens per forward."""
@@ -189,7 +189,7 @@ def frontier(evidence: Evidence) -> Finding:
         if (sweep := runs.sweep(model)) and len(sweep[1]) > 1
         if (at := next((run for run in sweep[1] if run.threshold == AT), None))
     }
-    confidence = together(2 * len(swept))
+    confidence, headlines = together(2 * len(swept)), list[str]()
     for model, (base, at, lower) in swept.items():
         loss, speed = runs.points(at, base, confidence).scaled(-1), runs.forward(at, confidence)
         steps = [runs.forward_gain(after, before) for before, after in pairwise([base, *lower])]
@@ -202,15 +202,17 @@ def frontier(evidence: Evidence) -> Finding:
         finding.add(
             {"model": runs.name(model)},
             {
-                f"points lost at τ = {AT:g}": lost(loss),
+                f"points lost to one-token mode at τ = {AT:g}": lost(loss),
                 "tokens/forward": number(speed),
                 "steps down in τ": f"{len(lower)}, {'each adds' if rises else 'not every one adds'} tokens",
             },
             worst(parts),
             (base, *lower),
         )
-        first = f"{runs.name(model)}, τ = {AT:g}: {lost(loss)} points lost, {number(speed)} tokens/forward"
-        finding.headline = finding.headline or first
+        measured = f"{lost(loss)} points lost to one-token mode, {number(speed)} tokens/forward"
+        headlines.append(f"{runs.name(model)}, τ = {AT:g}: {measured}")
+    decided = [line for line, row in zip(headlines, finding.judged, strict=True) if row.verdict is finding.verdict]
+    finding.headline = decided[0] if decided else ""
     return finding
 
 
