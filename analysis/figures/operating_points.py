@@ -20,8 +20,8 @@ from mars import decoders
 NAME = "equal accuracy"
 POINTS = 1.0
 _LABEL_WIDTH = 20
-_GAP_BEFORE = "\u2003"
-_BAR, _LINE, _GAP = 18, 14, 16
+_GAP = "\u2002"
+_BAR, _LINE, _BETWEEN = 18, 14, 16
 _SAME = [decoder.name for decoder in decoders.TABLE.values() if decoder.exact or decoder.name == decoders.BASELINE]
 
 
@@ -32,9 +32,11 @@ def judged(table: pd.DataFrame, *, points: float, against: str = PER_FORWARD) ->
     `p_value` is for "it loses `points` or more", by the score test of `PairedDifference`, with Holm's correction over
     the `tried` ones; `loss_at_most` is the upper limit of the loss at the level of that test. Where nobody judged the
     answers only AR's text is known to lose nothing. In tokens per forward, settings with a draft model are left out:
-    its passes are not counted. ValueError where the points are not between 0 and 100, or nothing of this name can be
-    drawn against.
+    its passes are not counted. Rows that were judged before, among more, keep what they got. ValueError where the
+    points are not between 0 and 100, or nothing of this name can be drawn against.
     """
+    if "qualifies" in table:
+        return table
     known = table[LOSS].notna() | table[SAME_TEXT].notna()
     if against == PER_FORWARD:
         known &= ~table["decoder"].isin([decoder.name for decoder in decoders.drafted()])
@@ -80,7 +82,8 @@ def equal_accuracy(table: pd.DataFrame, *, points: float = POINTS, against: str 
     if bars.empty:
         return empty(f"No setting of the selection surely loses less than {points:g} points.", NAME)
     figure = go.Figure(_bars(bars, against, points))
-    figure.add_vline(x=1, **GUIDE)
+    if against == PER_FORWARD:
+        figure.add_vline(x=1, **GUIDE)
     labels = [folded(name, _LABEL_WIDTH) for name in bars["series"]]
     figure.update_yaxes(categoryorder="array", categoryarray=labels, ticks="", showgrid=False, tickfont={"size": 12})
     figure.update_xaxes(title_text=AXES[against], rangemode="tozero")
@@ -99,41 +102,52 @@ def equal_accuracy(table: pd.DataFrame, *, points: float = POINTS, against: str 
             showarrow=False,
             font={"size": 11, "color": NEUTRAL},
         )
-    height = sum(max(_BAR, _LINE * (label.count("<br>") + 1)) + _GAP for label in labels)
+    height = sum(max(_BAR, _LINE * (label.count("<br>") + 1)) + _BETWEEN for label in labels)
     return finish(figure, f"{NAME} {against}", plot_height=height)
 
 
-def _bars(rows: pd.DataFrame, against: str, points: float) -> go.Bar:
+def _bars(rows: pd.DataFrame, against: str, points: float) -> list[go.Bar | go.Scatter]:
     unit = "" if against == PER_FORWARD else " tok/s"
-    records = rows.to_dict("records")
+    records, ends = rows.to_dict("records"), rows[f"{against}_high"].fillna(rows[against])
+    names = [folded(series, _LABEL_WIDTH) for series in rows["series"]]
     # A short bar has no room for its words on a narrow page; beside it they begin behind the end of the interval.
-    roomy = [row[against] > rows[against].max() / 2 for row in records]
-    words = [joined(f"{row[against]:.2f}{unit}", threshold_words(row)) for row in records]
-    return go.Bar(
+    roomy = rows[against] > rows[against].max() / 2
+    words = pd.Series([joined(f"{row[against]:.2f}{unit}", threshold_words(row)) for row in records], rows.index)
+    bars = go.Bar(
         orientation="h",
-        y=[folded(series, _LABEL_WIDTH) for series in rows["series"]],
+        y=names,
         x=rows[against].tolist(),
         error_x={
             "type": "data",
-            "array": (rows[f"{against}_high"] - rows[against]).tolist(),
+            "array": (ends - rows[against]).tolist(),
             "arrayminus": (rows[against] - rows[f"{against}_low"]).tolist(),
             "color": NEUTRAL,
             "thickness": 1.5,
             "width": 3,
         },
         marker={"color": BLUE},
-        text=[word if within else f"{_GAP_BEFORE}{word}" for word, within in zip(words, roomy, strict=True)],
-        textposition=["inside" if within else "outside" for within in roomy],
+        text=words.where(roomy, "").tolist(),
+        textposition="inside",
         insidetextanchor="start",
         constraintext="none",
         textangle=0,
         cliponaxis=False,
-        textfont={"size": 11},
-        insidetextfont={"color": "#ffffff"},
+        insidetextfont={"size": 11, "color": "#ffffff"},
         customdata=rows["id"].tolist(),
         hovertext=[f"{row['hover']}<br>{_tried(row, points)}" for row in records],
         hoverinfo="text",
     )
+    beside = go.Scatter(
+        mode="text",
+        y=names,
+        x=ends.tolist(),
+        text=[f"{_GAP}{word}" for word in words.where(~roomy, "")],
+        textposition="middle right",
+        textfont={"size": 11},
+        cliponaxis=False,
+        hoverinfo="skip",
+    )
+    return [bars, beside]
 
 
 def _tried(row: dict[str, float], points: float) -> str:

@@ -10,6 +10,7 @@ import plotly.graph_objects as go
 from pydantic import Field
 
 from analysis.figures import FIGURES, POOLED, words
+from analysis.figures.operating_points import judged
 from analysis.figures.points import PER_FORWARD, PER_SECOND
 from analysis.studies import behind_figure
 from app.tradeoffs import together
@@ -81,9 +82,10 @@ def draw(run_cache: RunCache, view: View) -> dict[str, Any]:
     listed = listed[listed["id"].isin(of_set["id"])].reset_index(drop=True)
     answer = finding(listed, points=view.points, against=view.against)
     few = together.handful(listed, view.against, answer.chosen)[["id", "series", "rank"]]
-    shown = listed.drop(columns=["series", "rank"]).merge(few, on="id")
     kind = FIGURES[view.figure]
     options: dict[str, Any] = {"against": view.against} | ({"points": view.points} if kind.budget else {})
+    tried = judged(listed, **options) if kind.budget else listed  # with those that are not shown
+    shown = tried.drop(columns=["series", "rank"]).merge(few, on="id")
     points, figure = kind.points(shown, **options), kind.draw(shown, **options)
     if view.figure == FRONTIER:
         _name_thresholds(figure, points)

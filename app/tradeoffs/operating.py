@@ -46,11 +46,11 @@ def finding(rows: pd.DataFrame, *, points: float, against: str) -> Finding:
     if able.empty and not scored:
         return Finding(sentence=f"{start}, and no setting here writes that text in every answer.", how=how)
     if able.empty:
-        closest = f"the closest may lose {_points(round(tried['loss_at_most'].min(), 1))}"
+        closest = f"the closest may lose {_points(round(tried['loss_at_most'].min() + 0.05, 1))}"
         none = f"No setting{where} is surely within {_points(points)} of AR's accuracy: {closest}."
         return Finding(sentence=f"{none} Raise the budget, or stay with AR.", how=how)
     row = _best(able, against)
-    how = f"{how} {called(row)} ({setting_words(row)}): {_loss(row)}."
+    how = f"{how} {called(row)} ({setting_words(row)}): {_loss(row, points)}."
     if against != PER_FORWARD and row["speedup"] <= 1 + _ALIKE:
         next_best = f"the next, {called(row)}, has {_times(row['speedup'])} its speed"
         return Finding(sentence=f"{start}, AR itself is the fastest{where}: {next_best}.", how=how)
@@ -83,16 +83,15 @@ def _best(rows: pd.DataFrame, against: str) -> Row:
 
 
 def _how(rows: pd.DataFrame, tried: pd.DataFrame, ar: Row, against: str) -> str:
-    problems, count, where = int(tried["n"].min()), len(tried), f"on {ar['hardware']}"
+    problems, count, where = int(tried["n"].min()), int(tried["tried"].max()) or len(tried), f"on {ar['hardware']}"
     if against == PER_FORWARD:
         said = [f"AR is {ar['model']}, {where}."]
     else:
         speed = f"{ar['tokens_per_second']:,.0f} tokens a second"
         day = str(ar["date"])[:10]  # later versions have other speeds
         said = [f"AR is {ar['model']} at {speed}, measured on {day} in turn with the others, {where}."]
-    together = "" if count == 1 else " in all of them together, so the limits are wider than the intervals drawn"
-    settings = "setting" if count == 1 else "settings"
-    said.append(f"{count} {settings} tried on {problems:,} problems; {CONFIDENCE:.0%} confidence{together}.")
+    sure = f"{CONFIDENCE:.0%} confidence" + " in all of them together, so the limits are wider than drawn" * (count > 1)
+    said.append(f"{count} setting{'s' * (count > 1)} tried on {problems:,} problems; {sure}.")
     if against != PER_FORWARD and ar["timed_n"] < problems:
         said.append(f"Speeds are those of {int(ar['timed_n'])} of them.")
     if against == PER_FORWARD and rows["decoder"].isin([decoder.name for decoder in decoders.drafted()]).any():
@@ -106,16 +105,15 @@ def _faster(row: Row) -> str:
     return f"{_times(row['speedup'])} as fast as AR"
 
 
-def _loss(row: Row) -> str:
+def _loss(row: Row, points: float) -> str:
     if row["sure"]:
         return f"AR's own text in all {int(row['n']):,} answers, so nothing is lost"
-    loss, at_most = -PairedDifference.of(row).score_interval().value, row["loss_at_most"]
+    loss = -PairedDifference.of(row).score_interval().value
     if abs(loss) < _ALIKE:
         measured = "as accurate as AR in this measurement"
     else:
         measured = f"{abs(loss):.1f} points {'less' if loss > 0 else 'more'} accurate than AR in this measurement"
-    limit = "no less accurate" if at_most < _ALIKE else f"at most {at_most:.1f} points less"
-    return f"{measured}, and {limit} with {CONFIDENCE:.0%} confidence"
+    return f"{measured}; with {CONFIDENCE:.0%} confidence it loses less than {_points(points)}"
 
 
 def _points(points: float) -> str:

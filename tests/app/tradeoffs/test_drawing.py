@@ -48,11 +48,15 @@ def test_one_family_is_measured_on_its_own(run_cache: RunCache) -> None:
 @pytest.mark.parametrize("points", [0.1, 5.0])
 def test_answer_and_bars_agree(run_cache: RunCache, against: str, points: float) -> None:
     shown = draw(run_cache, "equal_accuracy", against, points=points)
-    bars = [(x, run) for one in shown["figure"]["data"] for x, run in zip(one["x"], one["customdata"], strict=True)]
+    traces = [one for one in shown["figure"]["data"] if one["type"] == "bar"]
+    bars = [(x, run) for one in traces for x, run in zip(one["x"], one["customdata"], strict=True)]
     answer = shown["answer"]
     assert bool(answer["run"]) == ("No setting" not in answer["sentence"])
     if answer["run"]:
         assert max(bars)[1] == answer["run"]
+    place = [column["label"] for column in shown["table"]["columns"]].index("Settings tried")
+    tried = {row["cells"][place] for row in shown["table"]["rows"]} - {"", "0"}
+    assert all(f"{count} settings tried" in answer["how"] for count in tried)
 
 
 def test_without_runs_it_says_what_makes_some(tmp_path: Path) -> None:
