@@ -246,6 +246,11 @@ def test_what_cannot_run_gets_a_sentence(bench: Page) -> None:
     choose(tab, "lane-b-checkpoint", "mars")
     tab.wait_for_selector("[data-state=idle]")
     run(tab)
+    tab.fill(prompt, "")
+    tab.click("#run")
+    tab.wait_for_selector(".lens-stage[data-state=done][data-refused] .lens-status:has-text('The prompt is empty.')")
+    assert tab.is_visible(".lens-step-through")
+    assert tab.is_visible("#follow")
 
 
 def test_new_problems_bring_their_known_answers(bench: Page, example: Any) -> None:

@@ -3,9 +3,7 @@
 import { button, make, put } from "../shared/dom.js";
 import { decimals, thresholdName } from "../shared/tokens.js";
 
-export function familyClass(lane) {
-  return `lens-lane-${lane.family}`;
-}
+export const familyClass = (lane) => `lens-lane-${lane.family}`;
 
 const NONE = "–";
 const known = (value, places, unit = "") => (value || value === 0 ? `${decimals(value, places)}${unit}` : NONE);

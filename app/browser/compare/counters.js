@@ -84,8 +84,6 @@ class CostBar {
 const inMilliseconds = (value) => decimals(value, value < 100 ? 1 : 0);
 
 export function costWords(gain, milliseconds, base) {
-  const [cost, tokens] = [milliseconds / base, decimals(gain, 2)];
-  const passes = `A pass takes ${inMilliseconds(milliseconds)} ms, AR's ${inMilliseconds(base)} ms`;
-  const even = decimals(cost, 2);
-  return `${passes}. It must write more than ${even} tokens a pass to be faster, and writes ${tokens}${gain < cost ? ", so it is slower" : ""}.`;
+  const passes = `After the prompt, a pass takes ${inMilliseconds(milliseconds)} ms, AR's ${inMilliseconds(base)} ms`;
+  return `${passes}: it is faster there with more than ${decimals(milliseconds / base, 2)} tokens a pass, and writes ${decimals(gain, 2)}.`;
 }

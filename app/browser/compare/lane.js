@@ -153,12 +153,16 @@ export class LaneView {
     this.counters.show({ counts, milliseconds: this.milliseconds(this.passes.slice(0, this.gone ?? undefined)) });
   }
 
+  // Whether passes pay beside those of `base`, in the same picture as the counters of both.
+  pays(base) {
+    const beside = base !== this && base.lane.family === "ar" && !this.alone;
+    this.counters.cost.show(this.now.tokensPerForward, this.milliseconds(), beside ? base.milliseconds() : 0);
+  }
+
   // Beside `base`, the lane that the others are compared with. This is of the whole run, whatever of it a replay shows.
   draw(base) {
     const { shared, tokensPerForward } = this.now;
-    const beside = base !== this && base.lane.family === "ar" && !this.alone;
     this.counters.draw(this.positions);
-    this.counters.cost.show(tokensPerForward, this.milliseconds(), beside ? base.milliseconds() : 0);
     this.note.textContent = `${this.spent}${this.alone ? ` ${OTHER_MODEL}` : ""}${shared ? SHARED : ""}`;
     if (this.recorded) this.head(decimals(tokensPerForward, 2), "tokens / pass");
     else if (!this.said) this.ratio(null, base.lane.title, base === this);

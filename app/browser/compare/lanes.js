@@ -32,6 +32,7 @@ export class LaneSet {
   // Draw what has come since the last time, each lane beside the baseline.
   flush() {
     for (const view of this.list) view.flush();
+    for (const view of this.list) view.pays(this.baseline);
   }
 
   draw() {

@@ -91,6 +91,13 @@ class Stage extends RunView {
     this.unanswered = setTimeout(() => this.say(UNANSWERED), PATIENCE);
   }
 
+  // A run that is over stays so, with its ways on.
+  refusal({ sentence }) {
+    if (!OVER.includes(this.root.dataset.state)) return super.refusal({ sentence });
+    this.say(sentence);
+    this.root.dataset.refused = "";
+  }
+
   begin(id) {
     this.root.dataset.run = id;
     Object.assign(this, { asked: promptNow(), scrolled: window.scrollY });
@@ -152,6 +159,7 @@ class Stage extends RunView {
 
   say(sentence) {
     super.say(sentence);
+    delete this.root.dataset.refused;
     this.part();
   }
 

@@ -30,18 +30,14 @@ export function status(className, text = "") {
 }
 
 // Whether the person does not want motion.
-export function calm() {
-  return window.matchMedia("(prefers-reduced-motion: reduce)").matches;
-}
+export const calm = () => window.matchMedia("(prefers-reduced-motion: reduce)").matches;
 
 export function bringIntoView(node) {
   node.scrollIntoView({ block: "nearest", behavior: calm() ? "auto" : "smooth" });
 }
 
 // Tell the rest of the page.
-export function announce(event, detail) {
-  document.dispatchEvent(new CustomEvent(event, { detail }));
-}
+export const announce = (event, detail) => document.dispatchEvent(new CustomEvent(event, { detail }));
 
 export function put(parent, ...children) {
   parent.append(...children);
@@ -56,9 +52,7 @@ export function shape(name, attributes, text = "") {
 }
 
 // An address of the app's own, relative to the page: a proxy may show it by another name and below a path.
-export function ours(path) {
-  return new URL(path, document.baseURI).href;
-}
+export const ours = (path) => new URL(path, document.baseURI).href;
 
 // A file that the page itself makes, given to the reader.
 export function offerFile(text, type, name) {

@@ -59,6 +59,4 @@ export async function shareFile(run, place = {}) {
 
 export const fileName = (run) => `mars-lens-${run.date.slice(0, 10).replace(/[^0-9-]/g, "")}-${run.id.slice(0, 8)}`;
 
-export function mountSharing(part) {
-  sharing = new Questions(part);
-}
+export const mountSharing = (part) => (sharing = new Questions(part));

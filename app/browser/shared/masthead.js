@@ -78,7 +78,8 @@ class LinkButton {
   async copy() {
     const { link, left } = this.address;
     const without = left.length ? `, without the ${left.join(", ")}: too long for an address` : "";
-    const limits = this.address.tab === "compare" ? "It holds the settings, not this run." : "It opens in this browser only.";
+    const held = document.querySelector("#stage .lens-earlier") ? "settings and the last question, not the conversation" : "settings, not this run";
+    const limits = this.address.tab === "compare" ? `It holds the ${held}.` : "It opens in this browser only.";
     await this.give(link, `${without}.${this.hasRun ? ` ${limits}` : ""}`);
   }
 

@@ -1,9 +1,7 @@
 // Messages from Python as lines of text, and questions to it.
 
 // The messages of a text: each line is one, in JSON.
-export function messagesOf(text) {
-  return (text ?? "").split("\n").filter(Boolean).map((line) => JSON.parse(line));
-}
+export const messagesOf = (text) => (text ?? "").split("\n").filter(Boolean).map((line) => JSON.parse(line));
 
 const UNANSWERED = "The server does not answer. Is it still running? Try again.";
 const PATIENCE = 120_000; // milliseconds without a word

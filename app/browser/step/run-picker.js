@@ -7,6 +7,8 @@ import { Questions } from "../shared/messages.js";
 import { decimals } from "../shared/tokens.js";
 import { StepView, usualLane } from "./view.js";
 
+const OTHER_FILE = "Choose a file that “Save run” wrote; a shared page opens in a browser.";
+
 class RunPicker {
   // `questions` go to Python; `onOpen` hears the run to show and where to begin, `looked` says what is looked at.
   constructor(root, { questions, shipped, largest, looked }, onOpen) {
@@ -99,6 +101,7 @@ class RunPicker {
     if (this.asked !== asked) return;
     this.asked = null;
     if (run) this.show(run.id, run);
+    else this.notice.append(` ${OTHER_FILE}`);
   }
 
   // A run has come; it takes the stage unless somebody is looking at another one.

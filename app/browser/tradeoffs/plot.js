@@ -79,9 +79,7 @@ export class TradePlot {
 }
 
 // A series without the names of its marks, for which a phone has no room.
-function unnamed(trace) {
-  return trace.customdata && trace.mode ? { ...trace, mode: trace.mode.replace("+text", "") } : trace;
-}
+const unnamed = (trace) => (trace.customdata && trace.mode ? { ...trace, mode: trace.mode.replace("+text", "") } : trace);
 
 // The same with every size of type times `factor`.
 export function scaled(value, factor) {
