@@ -116,6 +116,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ValueError, OSError, SafetensorError) as error:  # the last two: what cannot be written
         sys.stderr.write(f"error: {error}\n")
         return 2
+    except KeyboardInterrupt:
+        again = "" if options.stage in ("pair", "distill") else " with --resume"
+        sys.stderr.write(f"stopped: the same command{again} goes on from what is saved\n")
+        return 130
     return 0
 
 

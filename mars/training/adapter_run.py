@@ -71,8 +71,8 @@ def train_adapter(settings: AdapterSettings, command: str) -> None:
     limit = min(settings.max_length, int(base.config.max_position_embeddings))
     conversations, lost = read_conversations(tokenizer, settings.data, limit)
     model = AdapterModel(base, masks=settings.masks, rank=settings.rank, sft_weight=settings.sft_weight)
-    pace = Pace(settings.minutes, settings.warmup_share, settings.pause_after) if settings.minutes else None
-    epochs = ENDLESS_EPOCHS if pace else settings.epochs
+    pace = Pace(settings.minutes, settings.warmup_share, settings.pause_after)
+    epochs = settings.epochs if pace.endless else ENDLESS_EPOCHS
     trainer = AdapterTrainer(
         conversations,
         pace,

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import math
 import os
+import signal
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import asdict
 from pathlib import Path
 from pickle import UnpicklingError
 from random import Random
@@ -29,6 +32,10 @@ BATCHES_PER_BUCKET = 80
 BETAS = (0.9, 0.98)
 PACE_FILE = "pace.json"
 """In the folder of a saved step: the seconds trained until then."""
+SETTINGS_FILE = "settings.json"
+"""Beside the saved steps: the settings of their run."""
+OWN_OF_A_CALL = ("output", "resume", "save_steps", "minutes", "pause_after", "base", "checkpoint", "tokenizer", "data")
+"""Settings that may be others when a run is resumed; files may have moved."""
 ENDLESS_EPOCHS = 100_000.0
 """The number of epochs for the Trainer when the clock decides."""
 _LEAST = 1e-3
@@ -85,22 +92,30 @@ class MixedLengthTrainer(Trainer):
     """A Trainer that reads conversations in batches of similar lengths, and may be driven by the clock (`Pace`)."""
 
     def __init__(self, conversations: Sequence[Conversation], pace: Pace | None = None, **arguments: Any) -> None:
-        callbacks = [] if pace is None else [pace]
-        super().__init__(train_dataset=NumberedConversations(conversations), callbacks=callbacks, **arguments)
-        self._pace = pace
+        self._pace = pace or Pace()
+        super().__init__(train_dataset=NumberedConversations(conversations), callbacks=[self._pace], **arguments)
 
     def run(self, settings: TrainingSettings | AdapterSettings) -> dict[str, Any]:
-        """Train, from the last saved step if that is asked for; returns what the record says of it."""
-        last = last_saved_step(Path(str(self.args.output_dir)), settings) if settings.resume else None
-        begin = time.perf_counter()
-        steps = self.train(resume_from_checkpoint=last).global_step
-        seconds = time.perf_counter() - begin if self._pace is None else self._pace.seconds
-        return {"steps": steps, "seconds": round(seconds, 1), "resumed": settings.resume}
+        """Train, from the last saved step if that is asked for; returns what the record says of it.
+
+        Ctrl-C saves the step that is under way and raises KeyboardInterrupt; once more, it does so at once.
+        """
+        data: Any = self.train_dataset
+        same = {"conversations": len(data), "processes": self.args.world_size}
+        last = first_step(Path(str(self.args.output_dir)), settings, **same)
+        before = signal.signal(signal.SIGINT, self._pace.stop)
+        try:
+            steps = self.train(resume_from_checkpoint=last).global_step
+        finally:
+            signal.signal(signal.SIGINT, before)
+        if self._pace.stopped:
+            raise KeyboardInterrupt
+        return {"steps": steps, "seconds": round(self._pace.seconds, 1), "resumed": settings.resume}
 
     def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
         """The Trainer's own schedule, or that of the clock."""
         pace = self._pace
-        if pace is None:
+        if pace.endless:
             return super().create_scheduler(num_training_steps, optimizer)
         self.lr_scheduler = LambdaLR(optimizer or self.optimizer, lambda _: pace.factor)
         return self.lr_scheduler
@@ -115,23 +130,11 @@ class MixedLengthTrainer(Trainer):
             super()._load_from_checkpoint(resume_from_checkpoint, model)
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
-        if checkpoint is not None:
-            self._check_steps(TrainerState.load_from_json(str(Path(checkpoint) / "trainer_state.json")))
         with resuming(checkpoint):
+            for name in ("optimizer.pt", "scheduler.pt", "rng_state*.pth") if checkpoint else ():
+                if not any(Path(str(checkpoint)).glob(name)):
+                    raise ValueError(f"without {name}")  # the Trainer would begin anew
             super()._load_optimizer_and_scheduler(checkpoint)
-
-    def _check_steps(self, state: TrainerState) -> None:
-        """Raise ValueError unless so many steps of ours are as far as those were."""
-        data: Any = self.train_dataset
-        batches = -(-len(data) // self.args.per_device_train_batch_size)
-        batches, size = -(-batches // self.args.world_size), self.args.gradient_accumulation_steps
-        epochs, steps = divmod(state.global_step, -(-batches // size))
-        here = epochs + min(steps * size, batches) / batches
-        if state.epoch is not None and abs(state.epoch - here) > 1e-3 / batches:
-            raise ValueError(
-                f"the {state.global_step} saved steps read {state.epoch:.4f} epochs, now they would be {here:.4f}: "
-                "give the gradient accumulation, the data and the number of processes of before, or start anew"
-            )
 
     def _load_rng_state(self, checkpoint: str | None) -> None:
         with resuming(checkpoint):
@@ -160,22 +163,38 @@ def training_arguments(settings: TrainingSettings | AdapterSettings, **others: A
     )
 
 
-def last_saved_step(work: Path, settings: TrainingSettings | AdapterSettings) -> str:
-    """The newest folder that the Trainer finished writing: its state file comes last, so a kill cannot fake it.
+def first_step(work: Path, settings: TrainingSettings | AdapterSettings, **same: int) -> str | None:
+    """The saved step to go on from; None for a new run, whose settings are written into `work`.
 
-    ValueError where there is none, or its steps were of another size.
+    ValueError where a new run finds steps of another one, and where a resumed one has no step, or other settings, or
+    another number of what else is to be the `same`.
     """
+    file = work / SETTINGS_FILE
+    ours = {name: value for name, value in asdict(settings).items() if name not in OWN_OF_A_CALL} | same
+    if settings.resume:
+        last = last_saved_step(work)
+        with resuming(str(work)):
+            before = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else ours
+            other = next((name for name in ours if before[name] != ours[name]), None)
+        if other:
+            change = f"{other} must be {before[other]} as before, got {ours[other]}"
+            raise ValueError(f"{change}: the resumed steps would be others; start anew in another folder")
+        return last
+    if any(work.glob("checkpoint-*/trainer_state.json")):
+        raise ValueError(f"{work} holds saved steps: --resume goes on from them; to start anew, delete {work}")
+    work.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(ours, indent=1) + "\n", encoding="utf-8")
+    return None
+
+
+def last_saved_step(work: Path) -> str:
+    """The newest folder that the Trainer finished writing (its state file comes last), or ValueError."""
     saved = {int(state.parent.name.rpartition("-")[2]): state for state in work.glob("checkpoint-*/trainer_state.json")}
     for step in sorted(saved, reverse=True):
         try:
-            before = TrainerState.load_from_json(str(saved[step])).train_batch_size
+            TrainerState.load_from_json(str(saved[step]))
         except (ValueError, TypeError):
             continue
-        if before not in (None, settings.batch_size):
-            raise ValueError(
-                f"batch_size must be {before} as before, got {settings.batch_size}: with another one the resumed steps "
-                "would be others; start anew, or from the saved step"
-            )
         return str(saved[step].parent)
     raise ValueError(f"nothing to resume: {work} holds no saved step; run without --resume")
 
@@ -232,19 +251,22 @@ def make_optimizer(name: str, model: nn.Module, learning_rate: float, weight_dec
 class Pace(TrainerCallback):
     """Training by the clock, for a machine that is available for minutes at a time: the number of steps is unknown.
 
-    It ends training after `minutes` in all calls together; it saves and ends a single call after `pause_after` minutes.
+    It ends training after `minutes` in all calls together, if that is given; it saves and ends a single call after
+    `pause_after` minutes, and where it was `stopped`.
     `factor` is the current factor of the peak learning rate: it rises over `warmup_share` of the time, then falls to 0
     as a cosine. Both follow the clock of the first process, read after each step: all take the same steps.
     """
 
     def __init__(
         self,
-        minutes: float,
-        warmup_share: float,
+        minutes: float | None = None,
+        warmup_share: float = 0.0,
         pause_after: float | None = None,
         now: Callable[[], float] = time.monotonic,
     ):
-        self._total = 60 * minutes
+        self.stopped = False
+        self.endless = minutes is None
+        self._total = 60 * (minutes or math.inf)
         self._warmup_share = warmup_share
         self._own = math.inf if pause_after is None else 60 * pause_after
         self._now = now
@@ -256,12 +278,19 @@ class Pace(TrainerCallback):
         """Seconds trained until the last step, those of earlier calls included."""
         return self._before + self._here
 
+    def stop(self, *_: Any) -> None:
+        """End after the step that is under way; at once if it is said twice."""
+        if self.stopped:
+            raise KeyboardInterrupt
+        self.stopped = True
+        sys.stderr.write("\nEnding after this step, which is saved. Ctrl-C again ends at once.\n")
+
     def read_clock(self) -> None:
-        """Take the time that the first process reads."""
-        told = [self._now() - self._start]
+        """Take the time that the first process reads, and whether that was stopped."""
+        told: list[Any] = [self._now() - self._start, self.stopped]
         if torch.distributed.is_initialized():
             torch.distributed.broadcast_object_list(told)
-        [self._here] = told
+        self._here, self.stopped = told
 
     @property
     def factor(self) -> float:
@@ -281,7 +310,7 @@ class Pace(TrainerCallback):
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> Any:
         """Save and stop when the time is up."""
         self.read_clock()
-        if self.seconds >= self._total or self._here >= self._own:
+        if self.stopped or self.seconds >= self._total or self._here >= self._own:
             control.should_save = control.should_training_stop = True
         return control
 

@@ -257,7 +257,7 @@ def test_a_run_writes_an_adapter_and_resumes(
     assert main([*command, "--batch-size", "3", "--resume"]) == 2
     assert "batch_size must be 2 as before, got 3" in capsys.readouterr().err
     assert main([*command, "--batch-size", "2", "--gradient-accumulation", "2", "--resume"]) == 2
-    assert "the 4 saved steps read 1.3333 epochs, now they would be 2.0000" in capsys.readouterr().err
+    assert "gradient_accumulation must be 1 as before, got 2: the resumed" in capsys.readouterr().err
     assert main([*command, "--batch-size", "2", "--resume"]) == 0
     resumed = load_file(last / "model.safetensors")
     assert all(torch.equal(resumed[name], value) for name, value in unbroken.items())

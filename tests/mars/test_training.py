@@ -16,7 +16,6 @@ from mars.checkpoint import load_checkpoint
 from mars.training.__main__ import main
 from mars.training.data import synthetic_conversations
 from mars.training.run import StageTrainer
-from mars.training.settings import TrainingSettings
 from mars.training.start import add_mask_token, train_tokenizer
 from mars.training.trainer import last_saved_step
 from tests.forked import LIMIT, forked
@@ -216,27 +215,46 @@ def saved_steps(base: Path, chats: Path, tmp_path_factory: pytest.TempPathFactor
     return words, folder
 
 
-@pytest.mark.parametrize("size", [-40, 0])
+@pytest.mark.parametrize("size", [-40, 0, None])
 @pytest.mark.parametrize("name", ["optimizer.pt", "scheduler.pt", "rng_state.pth", "model.safetensors"])
 def test_a_broken_step_is_named(
-    saved_steps: tuple[list[str], Path], tmp_path: Path, name: str, size: int, capsys: Any
+    saved_steps: tuple[list[str], Path], tmp_path: Path, name: str, size: int | None, capsys: Any
 ) -> None:
     words, folder = saved_steps
-    copytree(folder, tmp_path / "out")
-    step = tmp_path / "out" / "work" / "checkpoint-6"
+    copytree(folder, tmp_path / "out", ignore=lambda *_: ["checkpoint-6"])
+    step = tmp_path / "out" / "work" / "checkpoint-3"
     (step / name).write_bytes((step / name).read_bytes()[:size])
-    assert main([*words, "--output", str(tmp_path / "out"), "--resume", "--epochs", "2"]) == 2
+    if size is None:
+        (step / name).unlink()
+    assert main([*words, "--output", str(tmp_path / "out"), "--resume"]) == 2
     said = capsys.readouterr().err
     assert f"error: the saved step {step} is broken" in said
     assert "delete this folder to go on from the step before it, or start anew\n" in said
+
+
+def test_ctrl_c_saves_the_step(base: Path, chats: Path, tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
+    words = ["sft", "--checkpoint", str(base), "--data", str(chats), *SMALL, "--output", str(tmp_path)]
+    read = StageTrainer.training_step
+
+    def pressed(trainer: StageTrainer, *arguments: Any) -> torch.Tensor:
+        os.kill(os.getpid(), signal.SIGINT)
+        return read(trainer, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(StageTrainer, "training_step", pressed)
+        assert main(words) == 130
+    assert capsys.readouterr().err.endswith("stopped: the same command with --resume goes on from what is saved\n")
+    assert [path.name for path in (tmp_path / "work").glob("checkpoint-*")] == ["checkpoint-1"]
+    assert main(words) == 2
+    assert f"{tmp_path / 'work'} holds saved steps: --resume goes on from them" in capsys.readouterr().err
+    assert main([*words, "--resume"]) == 0
 
 
 @pytest.mark.parametrize("state", ["null", "[]", "{", '{"strange": 1}', ""])
 def test_a_step_without_state_is_passed_over(saved_steps: tuple[list[str], Path], tmp_path: Path, state: str) -> None:
     copytree(saved_steps[1] / "work", tmp_path / "work")
     (tmp_path / "work" / "checkpoint-6" / "trainer_state.json").write_text(state)
-    settings = TrainingSettings(stage="sft", output="x", batch_size=2)
-    assert last_saved_step(tmp_path / "work", settings).endswith("checkpoint-3")
+    assert last_saved_step(tmp_path / "work").endswith("checkpoint-3")
 
 
 def test_what_cannot_be_written_is_one_sentence(base: Path, chats: Path, tmp_path: Path, capsys: Any) -> None:
