@@ -258,7 +258,7 @@ def _valid(text: str) -> str:
 
 
 def _ids(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
-    return list(tokenizer(text, add_special_tokens=False)["input_ids"])
+    return list(tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])  # lengths are checked elsewhere
 
 
 def _render(

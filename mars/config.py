@@ -282,7 +282,7 @@ def check_threshold(threshold: float | None, score: ScoreName = "probability") -
     if threshold is None:
         return
     upper = math.inf if score == "entropy" else 1.0
-    if not math.isfinite(threshold) or not 0.0 <= threshold <= upper:
+    if not (hasattr(threshold, "__float__") and math.isfinite(threshold) and 0.0 <= threshold <= upper):
         allowed = ">= 0 (nats)" if score == "entropy" else "between 0 and 1"
         raise ValueError(f"threshold must be {allowed} for {score}, or none for one-token mode, got {threshold}")
 

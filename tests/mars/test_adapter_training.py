@@ -343,19 +343,18 @@ def test_the_learning_rate_falls_with_the_time() -> None:
 
 def note_the_clock(folder: Path, rank: int) -> int:
     torch.distributed.init_process_group("gloo", f"file://{folder}/met", rank=rank, world_size=2)
-    clock = iter((0.0, 30.0 + 60 * rank))
-    pace = Pace(1, 0.1, now=lambda: next(clock))
+    pace = Pace(1, 0.1, now=iter((0.0, 30.0 + 60 * rank)).__next__)
     pace.read_clock()
     (folder / str(rank)).write_text(str(pace.seconds))
     return 0
 
 
 def test_processes_follow_the_first_ones_clock(tmp_path: Path) -> None:
-    files = [tmp_path / "out", tmp_path / "err"]
-    started = [forked(partial(note_the_clock, tmp_path, rank), out=files[0], err=files[1]) for rank in range(2)]
+    told = tmp_path / "told"
+    started = [forked(partial(note_the_clock, tmp_path, rank), out=told, err=told) for rank in range(2)]
     for process in started:
         process.join(LIMIT)
-    assert [(tmp_path / name).read_text() for name in "01"] == ["30.0", "30.0"], files[1].read_text()
+    assert [(tmp_path / name).read_text() for name in "01"] == ["30.0", "30.0"], told.read_text()
 
 
 def test_an_adapter_starts_where_its_base_is() -> None:
