@@ -7,6 +7,7 @@ import math
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -92,37 +93,36 @@ class MixedLengthTrainer(Trainer):
     """A Trainer that reads conversations in batches of similar lengths, and may be driven by the clock (`Pace`)."""
 
     def __init__(self, conversations: Sequence[Conversation], pace: Pace | None = None, **arguments: Any) -> None:
-        self._pace = pace or Pace()
+        self._pace, self._conversations = pace or Pace(), conversations
         super().__init__(train_dataset=NumberedConversations(conversations), callbacks=[self._pace], **arguments)
 
     def run(self, settings: TrainingSettings | AdapterSettings) -> dict[str, Any]:
         """Train, from the last saved step if that is asked for; returns what the record says of it.
 
-        Ctrl-C saves the step that is under way and raises KeyboardInterrupt; once more, it does so at once.
+        Ctrl-C saves the step that is under way and raises KeyboardInterrupt; a second one raises it at once.
         """
-        data: Any = self.train_dataset
-        same = {"conversations": len(data), "processes": self.args.world_size}
+        same = {"conversations": len(self._conversations), "processes": self.args.world_size}
         last = first_step(Path(str(self.args.output_dir)), settings, **same)
-        before = signal.signal(signal.SIGINT, self._pace.stop)
+        heard = threading.current_thread() is threading.main_thread()
+        before = signal.signal(signal.SIGINT, self._pace.stop) if heard else None
         try:
             steps = self.train(resume_from_checkpoint=last).global_step
         finally:
-            signal.signal(signal.SIGINT, before)
+            if heard:
+                signal.signal(signal.SIGINT, before)
         if self._pace.stopped:
             raise KeyboardInterrupt
         return {"steps": steps, "seconds": round(self._pace.seconds, 1), "resumed": settings.resume}
 
     def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
         """The Trainer's own schedule, or that of the clock."""
-        pace = self._pace
-        if pace.endless:
+        if self._pace.endless:
             return super().create_scheduler(num_training_steps, optimizer)
-        self.lr_scheduler = LambdaLR(optimizer or self.optimizer, lambda _: pace.factor)
+        self.lr_scheduler = LambdaLR(optimizer or self.optimizer, lambda _: self._pace.factor)
         return self.lr_scheduler
 
     def _get_train_sampler(self, train_dataset: Any = None) -> MixedLengthBatches:
-        data: Any = self.train_dataset
-        lengths = [len(example.ids) for example in data.conversations]
+        lengths = [len(example.ids) for example in self._conversations]
         return MixedLengthBatches(lengths, self.args.per_device_train_batch_size, self.args.seed)
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: nn.Module | None = None) -> None:
@@ -166,8 +166,7 @@ def training_arguments(settings: TrainingSettings | AdapterSettings, **others: A
 def first_step(work: Path, settings: TrainingSettings | AdapterSettings, **same: int) -> str | None:
     """The saved step to go on from; None for a new run, whose settings are written into `work`.
 
-    ValueError where a new run finds steps of another one, and where a resumed one has no step, or other settings, or
-    another number of what else is to be the `same`.
+    ValueError where a new run finds steps, and a resumed one none, other settings, or a number that is not the `same`.
     """
     file = work / SETTINGS_FILE
     ours = {name: value for name, value in asdict(settings).items() if name not in OWN_OF_A_CALL} | same
