@@ -36,7 +36,7 @@ from analysis.decoding.timed import run as records_of
 from mars import decoders
 from mars.checkpoint.adapter import weights_folder
 from mars.checkpoint.checkpoint import Checkpoint, load_source, paired
-from mars.checkpoint.weights import load_model, read_config
+from mars.checkpoint.weights import count_weights, load_model, read_config
 from mars.config import DEFAULT_BLOCK_SIZE, DecodingSettings
 from mars.decoding.base import check
 from mars.engine import Engine
@@ -104,6 +104,7 @@ def run(options: argparse.Namespace) -> None:
         options,
         **to_dict(results),
         **{name: getattr(options, name) for name in ("checkpoint", "draft", "problems", "seed")},
+        parameters=count_weights(read_config(weights_folder(options.checkpoint, options.base))[1]),
         repeats=options.repeats,
         batch_sizes=list(sizes),
         questions=options.questions and str(options.questions),
