@@ -423,7 +423,7 @@ _ALL = (
     Study(
         "real-bench",
         "the pretrained model's AR against generate of transformers, on the clock",
-        f"python -m analysis bench --checkpoint {ADAPTER} --decoders sliding_window --batch-sizes 1,4 "
+        f"python -m analysis bench --checkpoint {PAIR} --decoders sliding_window --batch-sizes 1,4 "
         f"--problems 1 --max-new-tokens 64 --json {_kept('bench-135m.json')}",
         0.1,
         claims=(12,),

@@ -29,6 +29,8 @@ from mars_tasks import TASKS
 BEGIN, END = "<!-- measured: written by `python -m analysis card --checkpoint DIR` -->", "<!-- end of measured -->"
 CURVE_ROWS = 10
 LEAST_PROBLEMS = 200
+FEWEST_QUESTIONS = 10
+"""That an interval of a category needs: resamples of fewer are far too much alike."""
 MOST_LOST = 1.0
 """Points that the threshold to begin with may lose, by value."""
 Entry = Mapping[str, Any]
@@ -356,11 +358,14 @@ def _spec_bench(own: Sequence[Entry], store: RunStore, questions: Sequence[Quest
         line = [category, str(len(numbers))]
         for entry in shown:
             part = parts[entry["id"]]
-            line.append(number(ratio_of_sums(part, "tokens", "passes")))
-            line.append(number(speed_up_of_means(part, parts[plain["id"]])))
+            told = ratio_of_sums(part, "tokens", "passes"), speed_up_of_means(part, parts[plain["id"]])
+            line += [number(each) if len(numbers) >= FEWEST_QUESTIONS else f"{each.value:.2f}" for each in told]
         lines.append(line)
     where = f"{_where(best)}, in turns; {_origin(*shown)}"
-    words = f"{where}. As that benchmark defines them; 95 % intervals over questions."
+    words = (
+        f"{where}. As that benchmark defines them; 95 % intervals over questions, within its groups; fewer than "
+        f"{FEWEST_QUESTIONS} say too little for one."
+    )
     return f"## Spec-Bench by category\n\n{words}\n\n{markdown(lines, numbers=True)}"
 
 

@@ -25,6 +25,8 @@ from mars.schema import Open, must_be
 
 TASK = "spec_bench"
 QUESTIONS = Path("assets/benchmarks/spec_bench/question.jsonl")
+FILES = {TASK: QUESTIONS, "chat": Path("assets/benchmarks/own/question.jsonl")}
+"""The questions of stored runs, by their task."""
 MT_BENCH = "mt_bench"
 MT_BENCH_CATEGORIES = ("writing", "roleplay", "reasoning", "math", "coding", "extraction", "stem", "humanities")
 OTHERS = ("translation", "summarization", "qa", "math_reasoning", "rag")
@@ -72,8 +74,8 @@ def question_set(questions: Sequence[Question], limit: int | None, task: str = T
 
 def grouped(rows: pd.DataFrame, questions: Sequence[Question]) -> pd.DataFrame:
     """The rows of a run with the groups as their tasks, which are the strata of the resamples."""
-    groups = {question.number: question.group for question in questions}
-    return rows.assign(task=rows["number"].map(groups)).sort_values(["task", "number"], ignore_index=True)
+    groups = rows["number"].map({question.number: question.group for question in questions})
+    return rows.assign(task=groups.fillna(rows.get("task", ""))).sort_values(["task", "number"], ignore_index=True)
 
 
 def parts_of(questions: Sequence[Question]) -> dict[str, set[int]]:

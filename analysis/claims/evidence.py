@@ -9,11 +9,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from analysis.benchmarks.spec_bench import FILES, grouped, read_questions
 from analysis.runs import RunStore
 from analysis.runs.baseline import ArModels, is_plain, writes_one_token
 from analysis.runs.schema import RunEntry, cpu_units
@@ -27,6 +29,9 @@ from mars.schema import checked
 MARS, DIFFUSION = "mars", "block_diffusion"
 SMALLEST_REAL = 50_000_000
 """Parameters from which a model counts as a real one: a pass over it is bound by reading weights."""
+
+
+_questions = cache(read_questions)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -98,8 +103,9 @@ class GreedyRuns:
     # Measures of a run
 
     def rows(self, run: Run) -> pd.DataFrame:
-        """Its rows, one per problem."""
-        return self._store.rows(run.id)
+        """Its rows, one per problem; questions of categories are resampled within these, as in the cards."""
+        rows, file = self._store.rows(run.id), FILES.get(run.tasks[0])
+        return grouped(rows, _questions(file)) if file else rows
 
     def accuracy(self, run: Run) -> Interval:
         """Its accuracy, from 0 to 1."""
@@ -269,9 +275,10 @@ def read_evidence(store: RunStore, folder: Path, *, real: bool = False) -> Evide
 
 
 def _is_real(bench: dict[str, Any]) -> bool:
-    """Whether a file of `analysis bench --json` is of a real model, by the bytes of its weights."""
+    """Whether a file of `analysis bench --json` is of a real model; earlier ones have the bytes of its weights."""
     size = 2 if bench.get("dtype") == "bfloat16" else 4
-    return int(bench.get("traffic", {}).get("weight_bytes", 0)) // size >= SMALLEST_REAL
+    earlier = int(bench.get("traffic", {}).get("weight_bytes", 0)) // size
+    return int(bench.get("parameters", earlier)) >= SMALLEST_REAL
 
 
 def _benches(folder: Path) -> dict[str, dict[str, Any]]:

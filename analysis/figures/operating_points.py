@@ -159,7 +159,7 @@ def _tried(row: dict[str, float], points: float) -> str:
 
 
 EQUAL_ACCURACY = Figure(
-    question="Which decoder is fastest within the accuracy budget?",
+    question="Which decoder gains most within the accuracy budget?",
     reading="For each decoder, the setting with the most tokens that is within the budget with 95 % confidence, by "
     "a score test on the same problems as AR, corrected for all settings tried. An exact decoder that wrote AR's "
     "text in every answer needs no test.",

@@ -28,7 +28,8 @@ _WHOLE = 2**28
 
 def study_of(entry: Mapping[str, Any]) -> str:
     """The study of a run, which names its file: its plan, or the benchmark that it answers."""
-    return re.sub(r"[^A-Za-z0-9_@+=-]+", "-", str(entry["plan"] or entry["tasks"][0]))
+    tasks = entry["tasks"]
+    return re.sub(r"[^A-Za-z0-9_@+=-]+", "-", str(entry["plan"] or (tasks[0] if len(tasks) == 1 else "families")))
 
 
 def study_files(folder: Path) -> list[Path]:

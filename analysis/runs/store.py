@@ -79,14 +79,14 @@ def _flattened(entry: Mapping[str, Any]) -> dict[str, Any]:
     return flat
 
 
-def read_runs(folder: Path) -> RunStore:
+def read_runs(folder: str | Path) -> RunStore:
     """The runs of a folder; none if it is empty or does not exist.
 
     The content of the folder never raises an error: a damaged study or run is left out, and `problems` says why.
     """
     listed: list[tuple[Path, int, Any]] = []
     problems: list[str] = []
-    if (before := folder / "index.json").is_file():
+    if (before := (folder := Path(folder)) / "index.json").is_file():
         problems.append(f"{before} is of an earlier version, which kept a file for each run: measure them again")
     for path in study_files(folder):
         try:

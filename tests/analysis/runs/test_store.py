@@ -30,7 +30,7 @@ def test_a_study_is_one_file(entry: Any, rows: pd.DataFrame, tmp_path: Path) -> 
     write_run(tmp_path, entry("one"), rows)
     write_run(tmp_path, entry("two"), rows.assign(turn=[0, 0, 1, 1]))
     write_run(tmp_path, entry("three", plan=None), rows)
-    assert sorted(path.name for path in tmp_path.glob("*.parquet")) == ["fabricated.parquet", "logic.parquet"]
+    assert sorted(path.name for path in tmp_path.glob("*.parquet")) == ["fabricated.parquet", "families.parquet"]
     store = read_runs(tmp_path)
     assert [found["id"] for found in store.entries] == ["one", "three", "two"]
     assert "turn" not in store.rows("one")
