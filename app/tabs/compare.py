@@ -115,8 +115,7 @@ class Tab:
         about = [self.prompt, self.form.start, self.family, self.seed]
         inputs = [*about, self.threshold, self.pace, self.limit, *self.row.inputs]
         start: dict[str, Any] = {"queue": self.runner.elsewhere, **parts.QUIET}
-        begun = [self.run, self.stop, self.form.start]
-        presses = [self.run.click, self.follow.click, self.stage.select]
+        begun, presses = [self.run, self.stop, self.form.start], [self.run.click, self.follow.click, self.stage.select]
         gr.on(presses, self._start, inputs, [self.stage, *begun], **start)
         self.sweep_run.click(self._start, inputs, [self.sweep, *begun], **start)
         self.stop.click(self.end_run, queue=False, **parts.QUIET)
@@ -236,10 +235,11 @@ def stop_words(value: object, start: Start) -> str:
         measured = sorted(f"{stop.threshold:.2f}" for stop in start.stops)
         return f"Accuracy and speed were measured at τ {', '.join(measured)}." if measured else ""
     points, low, high = stop.points
-    change = f"{abs(points):.1f} points {'less' if points < 0 else 'more'} accurate than AR"
+    change = f"{abs(points):.1f} points {'less' if points < 0 else 'more'} accurate"
     low, high = (-high, -low) if points < 0 else (low, high)
-    speed = f"{stop.tokens_per_forward:.1f} tokens a pass" if stop.speed is None else f"{stop.speed[0]:.1f}× as fast"
-    return f"On {stop.n:,} problems: {change} [{low:.1f}, {high:.1f}], {speed}".replace("-", "−")
+    fast, passes = "in turns {:.1f}× as fast [{:.1f}, {:.1f}]", f"{stop.tokens_per_forward:.1f} tokens a pass"
+    speed = fast.format(*stop.speed) if stop.speed else passes
+    return f"On {stop.n:,} problems {change} than AR [{low:.1f}, {high:.1f}]; {speed}".replace("-", "−")
 
 
 def threshold_words(value: object) -> str:

@@ -155,6 +155,7 @@ class RecordedRuns {
     this.field.value = run.prompt;
     announce("lens:prompt", run.prompt);
     this.again();
+    live?.rest();
     this.place?.say({ run: run === given.runs[0] ? null : run.name });
   }
 }

@@ -27,11 +27,13 @@ def score(tab: Page, family: str = "Word problems", count: int = 5) -> None:
     tab.fill("#board-count input[type=range]", str(count))
     tab.click("#board-score")
     tab.wait_for_selector("[data-board=running]")  # until then the last board is still there
+    assert tab.is_disabled("#sweep-run")
 
 
 def over(tab: Page, state: str = "done") -> list[dict[str, Any]]:
     tab.wait_for_selector(f"[data-board={state}]")
     tab.wait_for_selector("#board-score:enabled")
+    tab.wait_for_selector("#sweep-run:enabled")
     lanes: list[dict[str, Any]] = tab.evaluate(LANES)
     return lanes
 

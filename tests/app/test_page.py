@@ -147,6 +147,7 @@ def test_stop_works_and_another_run_starts(bench: Page) -> None:
     tab.wait_for_selector("[data-state=stopped]")
     assert time.monotonic() - started < 5
     finish(tab, "stopped")
+    tab.wait_for_function("document.activeElement.id === 'run'")
     assert status(tab).startswith("Stopped. AR: ")
     assert tab.locator(".lens-ending").all_inner_texts() == ["stopped"] * 3
     assert tab.locator(".lens-badge").all_inner_texts() == [""] * 3
@@ -238,7 +239,7 @@ def test_what_cannot_run_gets_a_sentence(bench: Page) -> None:
         tab.fill(field, value)
         tab.locator(field).blur()
         tab.click("#run")
-        tab.wait_for_selector(f".lens-stage[data-state=failed] .lens-status:has-text('{sentence}')")
+        tab.wait_for_selector(f":is([data-state=failed], [data-refused]) .lens-status:has-text('{sentence}')")
         tab.fill(field, usual[field])
     choose(tab, "lane-b-checkpoint", "broken")
     tab.wait_for_selector("[data-lane=b] .lens-lane-problem:has-text('config.json of broken is missing')")
@@ -312,7 +313,9 @@ def test_enter_runs_and_shift_enter_breaks_the_line(bench: Page) -> None:
     tab.wait_for_selector(f".lens-stage:not([data-run='{before}'])")
     finish(tab)
     assert prompt.input_value() == "How many sheep\nare there?"
+    tab.locator("[data-lane=a] .lens-token").first.click()
     prompt.fill("And goats?")
+    tab.wait_for_selector(".lens-card", state="hidden")
     tab.wait_for_selector(".lens-answers:text-is('The answers below are to “How many sheep are there?”')")
     tab.click("#lanes label >> nth=0")
     tab.wait_for_selector(".lens-answers:empty", state="attached")  # new lanes have answered nothing

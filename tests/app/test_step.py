@@ -170,7 +170,9 @@ def test_another_threshold_recolours_the_pass(shipped: Page) -> None:
     rows = [(n, record.rows[0]) for n, record in enumerate(lane.records) if record.phase == "decode"]
     index, row = next((n, row) for n, row in rows if any(p.score < 0.95 for p in row.proposals[1 : row.accepted]))
     tab.fill(".step-player input[type=range]", str(index))
-    tab.fill(".step-what-if-panel input", "0.95")
+    tab.fill(".step-what-if-panel input", "0.94")
+    tab.press(".step-what-if-panel input", "ArrowRight")
+    assert [node.input_value() for node in tab.locator("#step input[type=range]").all()] == [str(index), "0.95"]
     kept = next(place for place in range(1, row.accepted) if row.proposals[place].score < 0.95)
     fates = [column["fate"] for column in tab.evaluate(COLUMNS)][: row.accepted]
     assert fates == ["accepted kept would"] * kept + ["lost kept"] * (row.accepted - kept)

@@ -122,6 +122,9 @@ def test_it_writes_what_python_writes(look: Callable[..., Page]) -> None:
     tab.on("console", lambda message: wrong.append(message.text) if message.type == "error" else None)
     tab.on("pageerror", lambda error: wrong.append(str(error)))
     assert "Run live (loads 18 MB, once)" in tab.inner_text(".lens-live-run")
+    tab.fill("#prompt textarea", " ")
+    tab.click(".lens-live-run")
+    assert tab.inner_text(".lens-live-status") == "The prompt is empty. Write one, or choose an example."
     label, task, seed = problems.EXAMPLES[number]
     tab.click(f".lens-live .lens-examples button:has-text('{label}')")
     tab.click(".lens-live-run")

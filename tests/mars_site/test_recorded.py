@@ -25,16 +25,6 @@ def test_each_pass_stands_at_its_number() -> None:
         assert "".join(token[0] for each in passes for token in each["tokens"]) == "".join(lane.written)
 
 
-def test_the_lanes_come_side_by_side() -> None:
-    passes = [line["number"] for line in LINES if line["kind"] == "pass"]
-    assert passes == sorted(passes)
-    assert [line["lane"] for line in LINES if line["kind"] == "end"] == [lane.key for lane in RUN.lanes]
-
-
-def test_the_exact_lane_has_the_baselines_text() -> None:
-    assert [line["lane"] for line in LINES if line["kind"] == "agreement"] == ["mars-exact"]
-
-
 def test_a_decoder_that_is_gone_is_played() -> None:
     """An old run of block diffusion opens, also as a page of its own."""
     lanes = tuple(replace(lane, decoder="block_diffusion") for lane in RUN.lanes)

@@ -105,6 +105,7 @@ class Board extends RunView {
 
   state(message) {
     this.root.dataset.board = message.state;
+    for (const other of document.querySelectorAll("#follow, #sweep-run")) other.disabled = !OVER.includes(message.state);
     super.state(message);
     if (!this.model) return;
     this.model.state = message;
@@ -158,7 +159,7 @@ class ProblemCard {
     const { family, prompt, answer, task, seed } = model.problems[number];
     this.number = number;
     const title = make("h3", "", `Problem ${number + 1} · ${family} · seed ${seed}`);
-    const run = button("lens-tool board-run", "Run this one in Compare", () => announce("lens:problem", { task, seed }));
+    const run = button("lens-tool board-run", "Open this one in Compare", () => announce("lens:problem", { task, seed }));
     const known = put(make("p", "board-answer"), "Known answer ", make("b", "", answer));
     const texts = put(make("div", "board-texts"), ...model.lanes.map((lane) => this.text(model, lane, number)));
     this.root.replaceChildren(put(make("div", "lens-row"), title, run), make("p", "lens-pre board-prompt", prompt), known, texts);

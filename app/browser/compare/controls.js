@@ -25,6 +25,19 @@ export function keepLast(root, selector) {
   });
 }
 
+// A button that is pressed and then disabled hands the focus to the first one of its row that is not, by then.
+function handOn() {
+  let last = null;
+  document.addEventListener("focusin", ({ target }) => (last = target));
+  const seen = (node) => node.checkVisibility({ visibilityProperty: true }); // Stop is hidden before it is disabled
+  document.addEventListener("focusout", ({ target }) => seen(target) && (last = null));
+  new MutationObserver((changes) => {
+    const gone = changes.find(({ target }) => target === last && target.disabled)?.target;
+    const row = [...(gone?.closest(".lens-go")?.querySelectorAll("button") ?? [])];
+    setTimeout(() => row.find((other) => !other.disabled && seen(other))?.focus({ preventScroll: true }));
+  }).observe(document.body, { subtree: true, attributeFilter: ["disabled"] });
+}
+
 // The start of an answer belongs to its prompt: another prompt leaves it, unless an address gives both.
 const asked = { prompt: null, start: "" };
 
@@ -52,6 +65,7 @@ export function mountSettings({ element }) {
   set(kept(SETTINGS_KEY) === "open");
   document.addEventListener("keydown", runOnEnter, { capture: true });
   keepLast(document, "#threshold input");
+  handOn();
 }
 
 // Gradio's own text box breaks the line at Enter and submits at Shift+Enter: the other way round than elsewhere.

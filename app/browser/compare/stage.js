@@ -189,6 +189,7 @@ class Stage extends RunView {
   asks(prompt) {
     if (this.recorded && prompt !== this.recorded.prompt) this.leaveRecorded();
     const other = this.asked !== undefined && prompt !== this.asked;
+    if (other) this.pointer.leave();
     this.answers.textContent = other ? `The answers below are to “${this.asked.trim().replace(/\s+/g, " ")}”` : "";
   }
 

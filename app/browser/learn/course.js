@@ -74,6 +74,7 @@ class Course {
     lit = page.build(playground, this.material, done);
     if (!this.finished.has(page.id)) lit?.classList.add("lit");
     this.mark();
+    this.entries[number].link.scrollIntoView({ block: "nearest" }); // a phone shows few of them
     this.place?.say({ lesson: page.id });
   }
 
@@ -88,7 +89,7 @@ class Course {
   invitation() {
     const { task, seed } = this.material.problem;
     const href = ours(`?tab=compare&models=tiny&task=${task}&seed=${seed}&lanes=3`);
-    return make("a", "lens-tool lens-learn-next", "Try this problem in Compare", { href });
+    return make("a", "lens-tool lens-learn-next", "Try a problem of the small models in Compare", { href });
   }
 
   finish(page) {

@@ -10,16 +10,10 @@ function table() {
 
 // The facts of this decoder, its family among them: one token a pass, a threshold, or drafts that are verified. A file may
 // name one that is not in the table.
-export function decoderOf(name) {
-  return table().decoders[name] ?? { family: "masks", needs: "causal" };
-}
+export const decoderOf = (name) => table().decoders[name] ?? { family: "masks", needs: "causal" };
 
 // Whether passes of this phase count in tokens per forward.
-export function isCounted(phase) {
-  return table().counted.includes(phase);
-}
+export const isCounted = (phase) => table().counted.includes(phase);
 
 // Whether a lower score is surer: entropies are, in nats, which have no upper end. Other scores go from 0 to 1.
-export function isSurerWhenLower(score) {
-  return table().surer_when_lower.includes(score);
-}
+export const isSurerWhenLower = (score) => table().surer_when_lower.includes(score);

@@ -25,16 +25,12 @@ export function checkbox(checked, act, attributes = {}) {
 }
 
 // A line that screen readers say when it changes.
-export function status(className, text = "") {
-  return make("p", className, text, { role: "status" });
-}
+export const status = (className, text = "") => make("p", className, text, { role: "status" });
 
 // Whether the person does not want motion.
 export const calm = () => window.matchMedia("(prefers-reduced-motion: reduce)").matches;
 
-export function bringIntoView(node) {
-  node.scrollIntoView({ block: "nearest", behavior: calm() ? "auto" : "smooth" });
-}
+export const bringIntoView = (node) => node.scrollIntoView({ block: "nearest", behavior: calm() ? "auto" : "smooth" });
 
 // Tell the rest of the page.
 export const announce = (event, detail) => document.dispatchEvent(new CustomEvent(event, { detail }));

@@ -21,7 +21,7 @@ const SHORTCUTS = {
     [[], "Space", "Play or pause"],
   ],
   "Compare": [
-    [["r"], "r", "Run, or stop the run", () => press("#run") || press("#stop")],
+    [["r"], "r", "Run, or stop the run", () => press("#run, .lens-live-run") || press("#stop, .lens-live-stop")],
     [["n"], "n", "New problem, where the page has that button", () => press("#new-problem")],
     [["-"], "−", "Threshold τ down: more tokens per pass", () => nudge(-1)],
     [["+", "="], "+", "Threshold τ up: fewer tokens per pass", () => nudge(1)],
@@ -44,7 +44,7 @@ function press(selector) {
 }
 
 function nudge(steps) {
-  const range = shown("#threshold input[type=range]");
+  const range = shown("#threshold input[type=range], .lens-live-tau");
   if (!range) return false;
   if (steps > 0) range.stepUp(steps);
   else range.stepDown(-steps);

@@ -17,13 +17,9 @@ export function cut(value, places, score) {
   return decimals(whole / 10 ** places, places);
 }
 
-export function thresholdName(threshold) {
-  return threshold === null ? "one token per pass" : `τ ${threshold.toFixed(2)}`;
-}
+export const thresholdName = (threshold) => (threshold === null ? "one token per pass" : `τ ${threshold.toFixed(2)}`);
 
-export function plural(number, one, many = `${one}s`) {
-  return `${number} ${number === 1 ? one : many}`;
-}
+export const plural = (number, one, many = `${one}s`) => `${number} ${number === 1 ? one : many}`;
 
 // Who proposed a token that was not read off real text: the letter in the sign at the end of a band, and words.
 const PROPOSED = {
@@ -44,14 +40,10 @@ export function proposedBy(sources, decoder) {
   return counts;
 }
 
-export function proposedWords(counts) {
-  return Object.entries(counts).map(([by, count]) => `${count} ${PROPOSED[by][1]}`).join(", ");
-}
+export const proposedWords = (counts) => Object.entries(counts).map(([by, count]) => `${count} ${PROPOSED[by][1]}`).join(", ");
 
 // What the letters mean; those of `counts` alone where they are given.
-export function letterWords(counts = PROPOSED) {
-  return Object.keys(counts).map((by) => PROPOSED[by].join(": ")).join("; ");
-}
+export const letterWords = (counts = PROPOSED) => Object.keys(counts).map((by) => PROPOSED[by].join(": ")).join("; ");
 
 // The band of a pass, by its number and the nodes of the tokens that it accepted. How many there are stands at its end,
 // before a line break there, and who proposed those that were not read off real text.
@@ -70,9 +62,7 @@ export function bandNode(number, tokens, proposed = {}) {
 }
 
 // The sureness of a score, from 0 to 1.
-export function sureness(score, name) {
-  return isSurerWhenLower(name) ? Math.exp(-score) : Math.min(1, Math.max(0, score));
-}
+export const sureness = (score, name) => (isSurerWhenLower(name) ? Math.exp(-score) : Math.min(1, Math.max(0, score)));
 
 // `kind`: "clean" (read real text only), "mask" or "draft". `sure` is from 0 to 1.
 export function tokenNode(piece, { kind, sure, first, ends }) {
@@ -86,9 +76,7 @@ export function tokenNode(piece, { kind, sure, first, ends }) {
 }
 
 // The start of an answer, which was given and no lane wrote.
-export function givenNode(text) {
-  return make("span", "lens-given", text, { title: "Given: no lane wrote this" });
-}
+export const givenNode = (text) => make("span", "lens-given", text, { title: "Given: no lane wrote this" });
 
 // A proposal that was not accepted. Its text is drawn by the style sheet: it is no part of what the lane wrote, neither
 // for who copies the text nor for a screen reader.

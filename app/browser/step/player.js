@@ -97,7 +97,8 @@ export class Player {
 
   // Arrow keys and space, unless something that has a use for them is focused; true when the key was taken.
   key(event) {
-    if (event.altKey || event.ctrlKey || event.metaKey || event.target.closest("select, textarea, input:not(.step-range)")) return false;
+    if (event.altKey || event.ctrlKey || event.metaKey) return false;
+    if (event.target !== this.range && event.target.closest("select, textarea, input")) return false;
     if (event.key === " " && !event.target.closest("button, summary, a")) this.toggle();
     else if (event.key in MOVES) this.go(this.index + MOVES[event.key]);
     else return false;

@@ -9,7 +9,8 @@ const LOCK = "mars-lens live";
 const ELSEWHERE = "Another tab of this page writes: stop it there, or wait for its end.";
 const BROKEN = "The engine of this page could not start in this browser.";
 const FIRST = "Nothing is sent anywhere: this machine writes.";
-const [TAU, STEPS, TOKENS] = [0.95, 100, 96];
+const EMPTY = "The prompt is empty. Write one, or choose an example.";
+const [TAU, STEPS, TOKENS, BLOCK] = [0.95, 100, 96, 4];
 
 // Megabytes in words.
 const size = (bytes) => `${(bytes / 1e6).toFixed(0)} MB`;
@@ -25,13 +26,15 @@ export class LivePanel {
     this.tau.value = TAU * STEPS;
     this.tauSaid = make("output", "lens-note");
     this.tau.addEventListener("input", () => this.show() ?? this.steer({ threshold: this.threshold }));
-    this.block = make("input", "lens-live-block", "", { type: "number", min: 2, max: 8, value: 4, "aria-label": "Block size" });
+    this.block = make("input", "lens-live-block", "", { type: "number", min: 2, max: 8, value: BLOCK, "aria-label": "Block size" });
     this.status = status("lens-note lens-live-status", "");
     this.examples = make("div", "lens-row lens-examples", "", { role: "group", "aria-label": "Prompts for a live run" });
     this.pairs = make("select", "lens-live-pair", "", { "aria-label": "Models of a live run" });
     for (const { key, title } of live.pairs) put(this.pairs, make("option", "", title, { value: key }));
     this.pairs.addEventListener("change", () => this.choose());
-    const row = put(make("div", "lens-row lens-live-row"), this.run, this.halt, make("span", "lens-note", "τ"), this.tau, this.tauSaid, make("span", "lens-note", "block size"), this.block);
+    this.block.addEventListener("change", () => (this.block.value = this.size));
+    const named = (name, ...parts) => put(make("label", "lens-row"), make("span", "lens-note", name), ...parts);
+    const row = put(make("div", "lens-row lens-live-row"), this.run, this.halt, named("τ", this.tau, this.tauSaid), named("block size", this.block));
     if (live.pairs.length > 1) row.prepend(this.pairs);
     put(root, this.examples, row, this.status);
     prompt.readOnly = false;
@@ -48,12 +51,22 @@ export class LivePanel {
     return this.tau.value / STEPS;
   }
 
+  // The block size that was given, or the nearest that the engine takes.
+  get size() {
+    return Math.min(8, Math.max(2, Math.round(this.block.value === "" ? BLOCK : this.block.value)));
+  }
+
   get pair() {
     return this.live.pairs.find(({ key }) => key === this.pairs.value);
   }
 
-  choose() {
+  // What is said of no run.
+  rest() {
     this.status.textContent = `${FIRST} ${this.pair.note}`;
+  }
+
+  choose() {
+    this.rest();
     this.examples.replaceChildren(...this.pair.prompts.map(({ label, prompt }) => button("lens-tool", label, () => this.ask(prompt))));
     this.show();
   }
@@ -73,6 +86,7 @@ export class LivePanel {
 
   // Run, in no more than one tab at a time: two engines may be more than a machine has room for.
   start() {
+    if (!this.prompt.value.trim()) return (this.status.textContent = EMPTY);
     if (!navigator.locks) return this.begin();
     return navigator.locks.request(LOCK, { ifAvailable: true }, (lock) => {
       if (!lock) return this.fail(ELSEWHERE);
@@ -95,9 +109,8 @@ export class LivePanel {
     if (id !== this.busy) return null;
     this.heard = heard;
     this.worker ??= this.open();
-    const block = Math.min(8, Math.max(2, Math.round(Number(this.block.value)) || 4));
-    const { pair } = this;
-    const cards = pair.cards.map((card) => ({ ...card, settings: { ...card.settings, block_size: block, max_new_tokens: TOKENS } }));
+    const { pair, size: block_size } = this;
+    const cards = pair.cards.map((card) => ({ ...card, settings: { ...card.settings, block_size, max_new_tokens: TOKENS } }));
     this.worker.postMessage({ kind: "start", id, place: ours(""), pair, cards, prompt: this.prompt.value, maxNewTokens: TOKENS, threshold: this.threshold, graphics: this.graphics });
     return { close: () => this.closed(id) };
   }
@@ -153,7 +166,7 @@ export class LivePanel {
 
   fail(sentence) {
     this.over();
-    this.status.textContent = sentence;
     this.recorded();
+    this.status.textContent = sentence;
   }
 }
