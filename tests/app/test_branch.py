@@ -32,8 +32,7 @@ def branch_by_text(tab: Page, place: int, text: str) -> str:
 
 
 STOP_AT_ONCE = """() => {
-    const [stop, view] = ['#stop', '.lens-sweep'].map((name) => document.querySelector(name));
-    const close = document.querySelector(".lens-sweep [aria-label='Close the sweep']");
+    const [stop, view, close] = ['#stop', '.lens-sweep', '.lens-sweep button'].map((at) => document.querySelector(at));
     const wait = () => stop.disabled || view.dataset.state === 'done';
     const look = () => wait() ? setTimeout(look, 10) : (close.click(), stop.click());
     document.querySelector('#sweep-run').click();
