@@ -13,7 +13,7 @@ import pandas as pd
 from analysis.benchmarks.accuracy import figures
 from analysis.benchmarks.ifeval import TASK as IFEVAL
 from analysis.benchmarks.ifeval import Check, Prompt, instructions
-from analysis.benchmarks.spec_bench import CATEGORIES, OVERALL, Question, grouped
+from analysis.benchmarks.spec_bench import CATEGORIES, OVERALL, Question
 from analysis.benchmarks.spec_bench import TASK as SPEC_BENCH
 from analysis.claims.judging import number, percent, points
 from analysis.runs import RunStore
@@ -21,6 +21,7 @@ from analysis.runs.schema import short_commit
 from analysis.stats.intervals import Interval
 from analysis.stats.pairs import paired_difference, speed_up_of_means
 from analysis.stats.resampling import ratio_of_sums, tokens_per_forward
+from analysis.stats.strata import grouped
 from analysis.stats.turns import time_gain
 from analysis.text_table import markdown
 from mars.decoders import BASELINE, EXACT, RELAXED, USUAL
@@ -348,7 +349,8 @@ def _spec_bench(own: Sequence[Entry], store: RunStore, questions: Sequence[Quest
     for entry in shown:
         name = f"exact, {entry['settings']['layout']}" if entry["decoder"] == EXACT else "copies alone"
         lines[0] += [f"{name}: tokens per forward", "speed-up over AR"]
-    rows = {entry["id"]: grouped(store.rows(entry["id"]), questions) for entry in (plain, *shown)}
+    groups = {question.number: question.group for question in questions}
+    rows = {entry["id"]: grouped(store.rows(entry["id"]), groups) for entry in (plain, *shown)}
     asked = set(rows[plain["id"]]["number"])
     for category in (*CATEGORIES, OVERALL):
         numbers = {each.number for each in questions if category in (each.category, OVERALL)} & asked

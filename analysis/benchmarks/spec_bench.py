@@ -20,15 +20,12 @@ from analysis.benchmarks.questions import FileQuestions, Text, fingerprint, read
 from analysis.stats.intervals import Interval
 from analysis.stats.pairs import speed_up_of_means
 from analysis.stats.resampling import percentiles, ratio_of_sums, sums
+from analysis.stats.strata import MT_BENCH, MT_BENCH_CATEGORIES, group_of, grouped
 from analysis.text_table import Columns
 from mars.schema import Open, must_be
 
 TASK = "spec_bench"
 QUESTIONS = Path("assets/benchmarks/spec_bench/question.jsonl")
-FILES = {TASK: QUESTIONS, "chat": Path("assets/benchmarks/own/question.jsonl")}
-"""The questions of stored runs, by their task."""
-MT_BENCH = "mt_bench"
-MT_BENCH_CATEGORIES = ("writing", "roleplay", "reasoning", "math", "coding", "extraction", "stem", "humanities")
 OTHERS = ("translation", "summarization", "qa", "math_reasoning", "rag")
 CATEGORIES = (*MT_BENCH_CATEGORIES, *OTHERS)
 GROUPS = (MT_BENCH, *OTHERS)
@@ -46,7 +43,7 @@ class Question(Open):
     @property
     def group(self) -> str:
         """The part of Spec-Bench's report that it belongs to."""
-        return MT_BENCH if self.category in MT_BENCH_CATEGORIES else self.category
+        return group_of(self.category)
 
 
 def read_questions(path: Path = QUESTIONS, limit: int | None = None) -> list[Question]:
@@ -72,12 +69,6 @@ def question_set(questions: Sequence[Question], limit: int | None, task: str = T
     )
 
 
-def grouped(rows: pd.DataFrame, questions: Sequence[Question]) -> pd.DataFrame:
-    """The rows of a run with the groups as their tasks, which are the strata of the resamples."""
-    groups = rows["number"].map({question.number: question.group for question in questions})
-    return rows.assign(task=groups.fillna(rows.get("task", ""))).sort_values(["task", "number"], ignore_index=True)
-
-
 def parts_of(questions: Sequence[Question]) -> dict[str, set[int]]:
     """The numbers of the questions by part of the report: the groups, MT-bench's categories, all; no empty parts."""
     parts = {group: {each.number for each in questions if each.group == group} for group in GROUPS}
@@ -100,13 +91,14 @@ class Figures:
 def figures(rows: pd.DataFrame, baseline: pd.DataFrame | None, questions: Sequence[Question]) -> list[Figures]:
     """The figures of a run by part, in order."""
     found = []
-    rows = grouped(rows, questions)
+    groups = {question.number: question.group for question in questions}
+    rows = grouped(rows, groups)
     for name, numbers in parts_of(questions).items():
         ours = rows[rows["number"].isin(numbers)].reset_index(drop=True)
         ours = ours.assign(speed=ours["tokens"] / ours["seconds"])
         theirs = None
         if baseline is not None:
-            theirs = grouped(baseline[baseline["number"].isin(numbers)], questions)
+            theirs = grouped(baseline[baseline["number"].isin(numbers)], groups)
         (total,), drawn = sums(ours, ours, ["speed"])
         found.append(
             Figures(

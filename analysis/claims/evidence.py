@@ -9,13 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import asdict, dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from analysis.benchmarks.spec_bench import FILES, grouped, read_questions
 from analysis.runs import RunStore
 from analysis.runs.baseline import ArModels, is_plain, writes_one_token
 from analysis.runs.schema import RunEntry, cpu_units
@@ -23,15 +21,13 @@ from analysis.runs.schema import RunModel as Model
 from analysis.stats.intervals import CONFIDENCE, Interval
 from analysis.stats.pairs import paired_difference, speed_up
 from analysis.stats.resampling import accuracy, tokens_per_forward, tokens_per_second
+from analysis.stats.strata import grouped, groups_of
 from analysis.stats.turns import over_turns, time_gain
 from mars.schema import checked
 
 MARS, DIFFUSION = "mars", "block_diffusion"
 SMALLEST_REAL = 50_000_000
 """Parameters from which a model counts as a real one: a pass over it is bound by reading weights."""
-
-
-_questions = cache(read_questions)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -104,8 +100,7 @@ class GreedyRuns:
 
     def rows(self, run: Run) -> pd.DataFrame:
         """Its rows, one per problem; questions of categories are resampled within these, as in the cards."""
-        rows, file = self._store.rows(run.id), FILES.get(run.tasks[0])
-        return grouped(rows, _questions(file)) if file else rows
+        return grouped(self._store.rows(run.id), groups_of(run.tasks[0]))
 
     def accuracy(self, run: Run) -> Interval:
         """Its accuracy, from 0 to 1."""
