@@ -20,7 +20,7 @@ from app.models.pairs import Pair
 from app.scheduling import Limits
 from app.tabs.compare import Tab, threshold_of
 from app.tabs.lanes import LaneControls, held, preset_values
-from app.tabs.parts import QUIET, slider_value
+from app.tabs.parts import LATEST, QUIET, slider_value
 from app.tabs.question import shown
 from mars.config import DEFAULT_THRESHOLD
 from mars.schema import page_json, parse
@@ -107,7 +107,7 @@ def connect(page: gr.Blocks, masthead: gr.HTML, tab: Tab) -> None:
     for event, typed in ((page.load, _TYPED), (masthead.submit, "{}")):
         said = f"JSON.stringify({{...{typed}, ...lens.compareParameters()}})"
         read_here = f"async () => {{ await {bundle.loaded()}; return [{said}]; }}"
-        restored = event(link.restore, masthead, outputs, js=read_here, show_progress_on=masthead, **QUIET)
+        restored = event(link.restore, masthead, outputs, js=read_here, show_progress_on=masthead, **LATEST)
         tab.settle(restored)
 
 

@@ -33,8 +33,8 @@ def branch_by_text(tab: Page, place: int, text: str) -> str:
 
 STOP_AT_ONCE = """() => {
     const [stop, view, close] = ['#stop', '.lens-sweep', '.lens-sweep button'].map((at) => document.querySelector(at));
-    const wait = () => stop.disabled || view.dataset.state === 'done';
-    const look = () => wait() ? setTimeout(look, 10) : (close.click(), stop.click());
+    const press = () => stop.disabled || view.dataset.state === 'done' || (close.click(), stop.click());
+    const look = () => view.dataset.state === 'stopped' || (press(), setTimeout(look, 100));
     document.querySelector('#sweep-run').click();
     look();
 }"""
