@@ -20,12 +20,12 @@ from analysis.benchmarks.questions import FileQuestions, Text, fingerprint, read
 from analysis.stats.intervals import Interval
 from analysis.stats.pairs import speed_up_of_means
 from analysis.stats.resampling import percentiles, ratio_of_sums, sums
-from analysis.stats.strata import MT_BENCH, MT_BENCH_CATEGORIES, group_of, grouped
+from analysis.stats.strata import FILES, MT_BENCH, MT_BENCH_CATEGORIES, group_of, grouped
 from analysis.text_table import Columns
 from mars.schema import Open, must_be
 
 TASK = "spec_bench"
-QUESTIONS = Path("assets/benchmarks/spec_bench/question.jsonl")
+QUESTIONS = FILES[TASK]
 OTHERS = ("translation", "summarization", "qa", "math_reasoning", "rag")
 CATEGORIES = (*MT_BENCH_CATEGORIES, *OTHERS)
 GROUPS = (MT_BENCH, *OTHERS)

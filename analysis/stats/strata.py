@@ -10,8 +10,10 @@ from mars.lines import read_objects
 
 MT_BENCH = "mt_bench"
 MT_BENCH_CATEGORIES = ("writing", "roleplay", "reasoning", "math", "coding", "extraction", "stem", "humanities")
-_BENCHMARKS = Path(__file__).parents[2] / "assets" / "benchmarks"
-_FILES = {"spec_bench": _BENCHMARKS / "spec_bench/question.jsonl", "chat": _BENCHMARKS / "own/question.jsonl"}
+FILES = {
+    "spec_bench": Path("assets/benchmarks/spec_bench/question.jsonl"),
+    "chat": Path("assets/benchmarks/own/question.jsonl"),
+}
 """The questions of stored runs, by their task."""
 
 
@@ -23,7 +25,7 @@ def group_of(category: str) -> str:
 @cache
 def groups_of(task: str) -> Mapping[int, str]:
     """The group of each question of a task, by its number; of other tasks none."""
-    lines = read_objects(_FILES[task]) if task in _FILES else ()
+    lines = read_objects(FILES[task]) if task in FILES else ()
     return {line["question_id"]: group_of(line["category"]) for _, line in lines}
 
 
@@ -31,5 +33,5 @@ def grouped(rows: pd.DataFrame, groups: Mapping[int, str]) -> pd.DataFrame:
     """The rows of a run with the groups as their tasks, which are the strata of the resamples, if there are any."""
     if not groups:
         return rows
-    named = rows["number"].map(groups).fillna(rows.get("task", ""))
+    named = rows["number"].map(groups).fillna("")
     return rows.assign(task=named).sort_values(["task", "number"], ignore_index=True)

@@ -237,9 +237,9 @@ def stop_words(value: object, start: Start) -> str:
     points, low, high = stop.points
     change = f"{abs(points):.1f} points {'less' if points < 0 else 'more'} accurate"
     low, high = (-high, -low) if points < 0 else (low, high)
-    fast, passes = "in turns {:.1f}× as fast [{:.1f}, {:.1f}]", f"{stop.tokens_per_forward:.1f} tokens a pass"
+    fast, passes = "{:.1f}× its speed [{:.1f}, {:.1f}]", f"{stop.tokens_per_forward:.1f} tokens a pass"
     speed = fast.format(*stop.speed) if stop.speed else passes
-    return f"On {stop.n:,} problems {change} than AR [{low:.1f}, {high:.1f}]; {speed}".replace("-", "−")
+    return f"{change} than AR [{low:.1f}, {high:.1f}], n = {stop.n:,}; {speed}".replace("-", "−")
 
 
 def threshold_words(value: object) -> str:

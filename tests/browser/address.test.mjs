@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import { addressOf, csvOf, viewOf } from "../../app/browser/tradeoffs/view.js";
 
-globalThis.window = { addEventListener: () => {} };
+globalThis.window = { addEventListener: () => {}, scrollTo: () => {} };
 const asks = {};
 globalThis.document = { getElementById: () => null, dispatchEvent() {}, addEventListener: (name, act) => (asks[name] = act) };
 globalThis.location = { search: "", pathname: "/", hash: "", get href() { return `http://lens.test/${this.search}`; } };

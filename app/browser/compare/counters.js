@@ -84,6 +84,6 @@ class CostBar {
 const inMilliseconds = (value) => decimals(value, value < 100 ? 1 : 0);
 
 export function costWords(gain, milliseconds, base) {
-  const passes = `After the prompt, a pass takes ${inMilliseconds(milliseconds)} ms, AR's ${inMilliseconds(base)} ms`;
-  return `${passes}: it is faster there with more than ${decimals(milliseconds / base, 2)} tokens a pass, and writes ${decimals(gain, 2)}.`;
+  const passes = `A pass takes ${inMilliseconds(milliseconds)} ms, AR's ${inMilliseconds(base)} ms.`;
+  return `${passes} Once the prompt is read, more than ${decimals(milliseconds / base, 2)} tokens a pass are faster; it writes ${decimals(gain, 2)}.`;
 }

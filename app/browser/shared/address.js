@@ -186,7 +186,7 @@ class SettingsInAddress {
     this.address.write();
     this.address.restore(FIRST_TAB, this.address.views[FIRST_TAB]);
     document.getElementById(`tab-${FIRST_TAB}-button`)?.click();
-    window.scrollTo?.(0, 0);
+    window.scrollTo(0, 0);
   }
 
   // A prompt that came with its problem is named by family and seed, and how many lanes there are follows the window:

@@ -32,7 +32,7 @@ export class LivePanel {
     this.pairs = make("select", "lens-live-pair", "", { "aria-label": "Models of a live run" });
     for (const { key, title } of live.pairs) put(this.pairs, make("option", "", title, { value: key }));
     this.pairs.addEventListener("change", () => this.choose());
-    this.block.addEventListener("change", () => (this.block.value = this.size));
+    this.block.addEventListener("change", () => (this.block.value = this.blockSize));
     const named = (name, ...parts) => put(make("label", "lens-row"), make("span", "lens-note", name), ...parts);
     const row = put(make("div", "lens-row lens-live-row"), this.run, this.halt, named("τ", this.tau, this.tauSaid), named("block size", this.block));
     if (live.pairs.length > 1) row.prepend(this.pairs);
@@ -52,7 +52,7 @@ export class LivePanel {
   }
 
   // The block size that was given, or the nearest that the engine takes.
-  get size() {
+  get blockSize() {
     return Math.min(8, Math.max(2, Math.round(this.block.value === "" ? BLOCK : this.block.value)));
   }
 
@@ -109,7 +109,7 @@ export class LivePanel {
     if (id !== this.busy) return null;
     this.heard = heard;
     this.worker ??= this.open();
-    const { pair, size: block_size } = this;
+    const { pair, blockSize: block_size } = this;
     const cards = pair.cards.map((card) => ({ ...card, settings: { ...card.settings, block_size, max_new_tokens: TOKENS } }));
     this.worker.postMessage({ kind: "start", id, place: ours(""), pair, cards, prompt: this.prompt.value, maxNewTokens: TOKENS, threshold: this.threshold, graphics: this.graphics });
     return { close: () => this.closed(id) };
