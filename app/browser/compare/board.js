@@ -105,7 +105,6 @@ class Board extends RunView {
 
   state(message) {
     this.root.dataset.board = message.state;
-    for (const other of document.querySelectorAll("#follow, #sweep-run")) other.disabled = !OVER.includes(message.state);
     super.state(message);
     if (!this.model) return;
     this.model.state = message;

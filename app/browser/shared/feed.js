@@ -8,6 +8,7 @@ import { ours } from "./dom.js";
 import { messagesOf } from "./messages.js";
 
 export const OVER = ["done", "stopped", "failed"]; // states of a run after which nothing comes
+const STARTS = "#follow, #sweep-run, #board-score"; // which would end a run that is on; Python sees to #run
 const RECONNECTING = "The connection was lost. Reconnecting …";
 const LOST = "The server no longer has this run. Start it again.";
 const MISSING = "This recording could not be read. Is this browser online?";
@@ -90,7 +91,10 @@ export class RunView {
     this.sentence = sentence;
     this.say(sentence);
     const { run } = this;
-    if (!run || !OVER.includes(state)) return;
+    if (!run) return;
+    const over = OVER.includes(state);
+    for (const start of document.querySelectorAll(STARTS)) start.disabled = !over;
+    if (!over) return;
     this.listen(null);
     this.ended(run);
   }
