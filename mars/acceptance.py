@@ -24,8 +24,7 @@ def _probability(probabilities_RWV: torch.Tensor, ids_RW: torch.Tensor) -> torch
 
 
 def _margin(probabilities_RWV: torch.Tensor, _ids_RW: torch.Tensor) -> torch.Tensor:
-    first, second = probabilities_RWV.topk(2).values.unbind(-1)
-    return first - second
+    return -probabilities_RWV.topk(2).values.diff()[..., 0]
 
 
 def _entropy(probabilities_RWV: torch.Tensor, _ids_RW: torch.Tensor) -> torch.Tensor:

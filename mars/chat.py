@@ -181,10 +181,8 @@ class _Control:
 
     def encode_marked(self, text: str) -> list[int]:
         """The ids of a rendered text in which a mark stands before what only looks like a control token."""
-        return self.encode_plain(re.sub(f"[{_MARK}{_GAP}]", "", self.exact.sub(self._rename, text)))
-
-    def _rename(self, found: re.Match[str]) -> str:
-        return found[0] if found[0].startswith(_MARK) else _named(self.ids[found[0]])
+        named = self.exact.sub(lambda one: one[0] if one[0].startswith(_MARK) else _named(self.ids[one[0]]), text)
+        return self.encode_plain(re.sub(f"[{_MARK}{_GAP}]", "", named))
 
     def encode_plain(self, text: str) -> list[int]:
         """The ids of a text whose control tokens have the other names."""

@@ -13,9 +13,9 @@ masks, n rows spend their masks if
     (n g + Σ s_k) / T_masks(n q + Σ (1 + s_k))  >  n g / T(n q)
 
 by more than `MARGIN`, if they did otherwise before. Copies need no choice: each of them pays λ by itself
-(mars/decoding/trees.py). Now and then a row without masks forgets its s_k, so that it tries them, and a pass of
-those that have some goes without. In static shapes all rows have as many columns: there the
-choice is among no masks and the layouts of exact decoding. Exact texts are the same whatever is chosen.
+(mars/decoding/trees.py). Rows without masks forget s_k after `SOON` passes, then after twice as many each time, and so
+try them again; a pass of those that have some goes without now and then. In static shapes all rows have as many
+columns: there the choice is among no masks and the layouts of exact decoding. Exact texts are the same either way.
 
 With `thresholds`, which descend, rows whose requests leave τ open (`Control.free`) are decoded without one until
 requests wait; then τ falls along the list, and rises again while half of the places are free.
@@ -34,9 +34,10 @@ from mars.engine import Engine
 
 STEP = 1 / 12  # of moving averages
 SLOWER = 1 / 40  # of that of seconds, for passes that take longer than usual: most were interrupted
-FASTER = 1 / 4  # of the same, for others
-MARGIN = 0.03  # by which another choice must be better
-AGAIN = 200  # passes after which the other choice is tried again
+FASTER = 1 / 2  # of the same, for others
+TIMED = 3  # passes of a size that say what it takes, the least of them: any may be interrupted, and the first is slow
+MARGIN = 0.01  # by which another choice must be better
+SOON, AGAIN = 8, 256  # passes after which the other choice is tried again: without masks soon, then each time later
 CHEAPEST = 0.01  # price of a column, in tokens
 MANY = 4  # columns from which on a pass says what wider ones take: below, devices use other kernels
 FEW = 32  # columns that are taken to cost little until they are timed
@@ -48,8 +49,8 @@ class PassTimes:
     """T: seconds of a pass by its columns, with masks and without."""
 
     def __init__(self) -> None:
-        self._seconds: dict[bool, dict[int, float]] = {False: {}, True: {}}  # by size, timed more than once
-        self._first: dict[tuple[bool, int], float] = {}  # it says little: the first pass of a shape takes longer
+        self._seconds: dict[bool, dict[int, float]] = {False: {}, True: {}}  # by size
+        self._first: dict[tuple[bool, int], list[float]] = {}  # of sizes timed less often than `TIMED`
 
     def took(self, columns: int, seconds: float, *, masked: bool) -> None:
         """A pass of so many columns took so long."""
@@ -57,10 +58,10 @@ class PassTimes:
         if size in times:
             usual = times[size]
             times[size] += (FASTER if seconds < usual else SLOWER) * (min(seconds, 2 * usual) - usual)
-        elif (masked, size) in self._first:
-            times[size] = min(seconds, self._first.pop((masked, size)))
-        else:
-            self._first[masked, size] = seconds
+            return
+        (first := self._first.setdefault((masked, size), [])).append(seconds)
+        if len(first) >= TIMED:
+            times[size] = min(first)
 
     def knows(self, columns: float) -> bool:
         """Whether a pass of about so many columns, without masks, was timed."""
@@ -100,11 +101,11 @@ class Policy:
     def __init__(self, engine: Engine, thresholds: Sequence[float] = ()) -> None:
         self.times = _TIMES.setdefault(engine, PassTimes())
         self._steps: tuple[float | None, ...] = (None, *thresholds)
-        self._step = self._pressure = self._passes = 0
-        self._reach: dict[int, Reach] = {}  # by row: s
-        self._usual: dict[int, Reach] = {}  # by number of masks: s of rows so far
+        self._step = self._pressure = 0
+        self._same, self._patience = 0, SOON  # passes of this choice, and without masks until they are tried again
+        self._reach: dict[tuple[int, float | None], Reach] = {}  # by row and τ: s
         self._judged: dict[int, int] = {}  # by row: the proposals that the next pass verifies, or judges by τ
-        self._spends = self._masked = False
+        self._spends = self._spent = self._masked = False
         self._together = 0  # the choice in static shapes: an index of `Method.mask_counts`
         self._tokens = self._columns = 1.0  # g and q
         self._price = PRICE
@@ -134,31 +135,38 @@ class Policy:
             if len(self._steps) > 1 and row.control.free and row.own.uses_threshold:
                 row.control.threshold = self.threshold
         adapting = [row for row in rows if row.own.adapts]
-        for number in self._reach.keys() - {row.number for row in adapting}:
-            del self._reach[number]
-            self._judged.pop(number, None)
+        for place in self._reach.keys() - {(row.number, row.threshold) for row in adapting}:
+            del self._reach[place]
+            self._judged.pop(place[0], None)
         if not adapting:
             return
-        self._passes += 1
+        spent = self._spends or self._together > 0
+        if not self._reach or (self._spent and not spent and self._same > SOON):  # some were taken
+            self._patience = SOON
+        self._same, self._spent = self._same + 1 if spent == self._spent else 0, spent
+        if again := self._same >= (AGAIN if spent else self._patience):
+            self._same, self._patience = 0, SOON if spent else min(2 * self._patience, AGAIN)
         reaches = [self._reach_of(row) for row in adapting]
+        for reach in reaches if again and not spent else ():
+            reach.forget()
         if adapting[0].own.mask_counts:
-            self._choose_together(adapting, reaches, len(rows) - len(adapting))
+            self._choose_together(adapting, reaches, len(rows) - len(adapting), bare=again and spent)
             return
         wanted = [reach.count(self._price) for reach in reaches]
         tokens, columns = len(rows) * self._tokens, len(rows) * self._columns
         gained = sum(sum(reach.shares[:count]) for reach, count in zip(reaches, wanted, strict=True))
-        spent = self._rate(tokens + gained, columns + gained + sum(wanted), masked=True)
-        base = self._rate(tokens, columns, masked=False)
-        self._spends = spent > base * (1 - MARGIN if self._spends else 1 + MARGIN)
+        ratio = self._rate(tokens + gained, columns + gained + sum(wanted), masked=True)
+        ratio /= self._rate(tokens, columns, masked=False)
+        self._spends = any(wanted) and ratio > (1 - MARGIN if spent else 1 + MARGIN)
         masked, plain = (self.times.seconds(columns, masked=masked) for masked in (True, False))
-        spends = self._spends and self._passes % AGAIN > 0 and self.times.knows(columns)
+        spends = (not spent if again else self._spends) and self.times.knows(columns)
         for row, count in zip(adapting, wanted, strict=True):
             row.price, row.masks = self._price, count if spends else 0
             row.worth = max(masked / plain - 1, 0.0) * self._tokens
             row.method = row.own.spending(row.masks)
             self._judged[row.number] = row.masks if row.own.phase == "decode" else 0  # others learn as they plan
 
-    def _choose_together(self, rows: Sequence[Row], reaches: Sequence[Reach], others: int) -> None:
+    def _choose_together(self, rows: Sequence[Row], reaches: Sequence[Reach], others: int, *, bare: bool) -> None:
         """The masks of each row where all have as many: none, those behind the drafts, or behind every prefix."""
         gain = sum(sum(reach.shares) for reach in reaches) / len(rows)
         whole = sum(reach.shares[-1] for reach in reaches) / len(rows)
@@ -174,7 +182,7 @@ class Policy:
         best = max(range(len(gains)), key=rate)
         if rate(best) > rate(self._together) * (1 + MARGIN):
             self._together = best
-        choice = self._together if self._passes % AGAIN > 0 and self.times.knows(count) else 0
+        choice = 0 if bare or not self.times.knows(count) else self._together
         for row in rows:
             row.masks = row.own.mask_counts[choice]
             row.method = row.own.spending(row.masks)
@@ -200,26 +208,19 @@ class Policy:
         rate = max(tokens, len(rows) * self._tokens) / self.times.seconds(columns, masked=masked)
         self._price = max(self.times.slope(columns, masked=masked) * rate, CHEAPEST)
         for row in rows:
-            reach = self._reach.get(row.number)
-            if reach is None:
-                continue
-            if judged := self._judged.get(row.number, 0):
+            reach, judged = self._reach.get((row.number, row.threshold)), self._judged.get(row.number, 0)
+            if reach and judged:
                 right = min(row.gained - 1, judged)
                 reach.learn([1.0] * right + [0.0] * (judged - right))
-            elif not (self._spends or self._together or self._passes % AGAIN):
-                reach.forget()
-            usual = self._usual[len(reach.shares)].shares
-            usual[:] = [one + STEP * (other - one) for one, other in zip(usual, reach.shares, strict=True)]
 
     def _reach_of(self, row: Row) -> Reach:
-        """s of this row, at first that of the rows so far."""
-        if row.number not in self._reach:
-            count = row.own.most_masks
-            usual = self._usual.setdefault(count, Reach(count))
-            self._reach[row.number] = reach = Reach(count, STEP, list(usual.shares))
+        """s of this row, learnt anew once its τ moves."""
+        place = row.number, row.threshold
+        if place not in self._reach:
+            self._reach[place] = reach = Reach(row.own.most_masks, STEP)
             if row.expectation is not None:
                 row.expectation.reach = reach
-        return self._reach[row.number]
+        return self._reach[place]
 
     def _turn(self, waiting: int, taken: int, places: int) -> None:
         """Move τ a step once requests waited, or half of the places were free, in several passes."""

@@ -177,16 +177,16 @@ class Pool:
     def _measure(self, policy: Policy) -> None:
         """Let the policy know what passes of some columns take, with masks and without."""
         mask = self._engine.mask_token_id
-        for width in (width for width in MEASURED if width <= self._capacity):
+        widths = [width for width in MEASURED if width <= self._capacity]
+        for width in 4 * widths:  # in turns, since what interrupts one pass interrupts the next, too
             slots_RQ = torch.arange(1, width + 1, device=self._engine.device)[None]
             for masks in (0, width - 1) if mask is not None and width > 1 else (0,):
                 ids_RQ = torch.zeros_like(slots_RQ)
                 ids_RQ[:, width - masks :] = 0 if mask is None else mask
                 window = Window(ids_RQ=ids_RQ, slots_RQ=slots_RQ, extent=width + 1, keep=width)
-                for _ in range(3):  # the first of a shape takes longer
-                    with self._engine.clock() as clock:
-                        self._cache.forward(window)
-                    policy.times.took(width, clock.seconds, masked=masks > 0)
+                with self._engine.clock() as clock:
+                    self._cache.forward(window)
+                policy.times.took(width, clock.seconds, masked=masks > 0)
 
     def _consult(self, method: Method) -> None:
         """Make a policy for this method, if it needs one and there is none."""

@@ -37,6 +37,7 @@ TREES: tuple[Layout, ...] = ("tree", "lookup")  # those in which each row has a 
 MOST_COLUMNS = 32  # of a row's plan
 MOST_DRAFTS = 16  # of them
 PRICE = 0.06  # of a column, where no times say what it costs
+MISSES = 6  # passes in a row in which no mask was taken, after which each further one halves what they are taken for
 WORTH_MASKS = 0.4  # tokens that the masks of a pass must gain where there are copies: an adapter costs at any number
 
 _EDGES = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.97)
@@ -189,6 +190,7 @@ class Reach:
     step: float = 1 / 30  # of the running mean
     shares: list[float] = field(default_factory=list)
     seen: float = math.inf  # passes that the mean is of, as long as there were few
+    missed: int = 0  # passes in a row in which nothing was taken
 
     def __post_init__(self) -> None:
         self.shares = self.shares or self._usual
@@ -200,8 +202,9 @@ class Reach:
 
     def learn(self, odds: Sequence[float]) -> None:
         """Learn how probable the first masks' proposals were; the shares of further ones are scaled in proportion."""
-        before, scale, step = 1.0, 1.0, max(self.step, 1 / (self.seen + 2))
-        self.seen += 1
+        self.missed = 0 if any(odds) else self.missed + 1
+        step = 1 / 2 if self.missed > MISSES else max(self.step, 1 / (self.seen + 2))
+        before, scale, self.seen = 1.0, 1.0, self.seen + 1
         for k in range(self.masks):
             if k < len(odds):
                 before *= odds[k]
@@ -212,7 +215,7 @@ class Reach:
 
     def forget(self) -> None:
         """Take it for what it was before any was seen, and learn anew."""
-        self.shares, self.seen = self._usual, 0.0
+        self.shares, self.seen, self.missed = self._usual, 0.0, MISSES - 2
 
     def count(self, price: float) -> int:
         """The number of masks that pay for their columns, one now and another for a proposal that is taken."""

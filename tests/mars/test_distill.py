@@ -11,10 +11,6 @@ from mars.training.distill import OPENINGS, distill, read_done, requests
 from mars.training.settings import DistillSettings
 
 
-def _lines(path: Path) -> list[dict[str, object]]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
-
-
 @pytest.fixture
 def prompts(tmp_path: Path) -> Path:
     file = tmp_path / "prompts.jsonl"
@@ -40,7 +36,7 @@ def test_answers_are_the_models_own_once_each(tiny: Checkpoint, prompts: Path, t
         output=str(output), prompts=(f"{prompts}:question",), places=3, max_new_tokens=6, max_prompt_tokens=64
     )
     count = distill(tiny, settings)
-    lines = _lines(output)
+    lines = [json.loads(line) for line in output.read_text().splitlines()]
     assert count == len(lines) + 0
     assert {line["name"] for line in lines} | set(
         (tmp_path / "out.jsonl.skipped").read_text().split() if (tmp_path / "out.jsonl.skipped").is_file() else ()

@@ -105,13 +105,6 @@ def written_here(prompt: str, block_size: int, tokens: int, threshold: float) ->
     return found
 
 
-def groups_of(run: Run) -> dict[str, list[list[int]]]:
-    return {
-        lane.key: [list(record.rows[0].accepted_ids) for record in lane.records if record.rows[0].accepted]
-        for lane in run.lanes
-    }
-
-
 def last_run(tab: Page) -> Run:
     return read(tab.evaluate("localStorage.getItem('mars-lens:last-run')"))
 
@@ -136,7 +129,9 @@ def test_it_writes_what_python_writes(look: Callable[..., Page]) -> None:
     prompt = problems.find(task, seed).prompt
     run = last_run(tab)
     assert (run.question.prompt, [lane.key for lane in run.lanes]) == (prompt, ["a", "b", "c"])
-    assert groups_of(run) == written_here(prompt, 4, run.question.max_new_tokens, 0.95)
+    rows = {lane.key: [record.rows[0] for record in lane.records] for lane in run.lanes}
+    groups = {key: [list(row.accepted_ids) for row in passes if row.accepted] for key, passes in rows.items()}
+    assert groups == written_here(prompt, 4, run.question.max_new_tokens, 0.95)
     for message in tab.evaluate("window.heard"):
         TypeAdapter(stream.Message).validate_json(json.dumps(message))
     tab.set_viewport_size({"width": 390, "height": 800})

@@ -37,16 +37,12 @@ def installed(
     return tmp_path / "mars"
 
 
-def runner_of(chosen: options.Options) -> Runner:
-    loader = Loader("cpu", 1)
-    models = Models(chosen.sources, loader, pinned=(chosen.pairs[0].ar, chosen.pairs[0].mars), told=loader.told)
-    return Runner(models, AdmissionQueue(), Sessions())
-
-
 def test_both_adapters_of_the_pair_write(installed: Path) -> None:
     chosen = options.read([])
     assert chosen.pairs[0].mars == installed.name
-    runner = runner_of(chosen)
+    loader = Loader("cpu", 1)
+    models = Models(chosen.sources, loader, pinned=(chosen.pairs[0].ar, chosen.pairs[0].mars), told=loader.told)
+    runner = Runner(models, AdmissionQueue(), Sessions())
     lanes = [make(ar=chosen.pairs[0].ar, mars=chosen.pairs[0].mars) for make in PRESETS.values()]
     asked = Question(prompt="Tom has 3 apples", threshold=0.95, max_new_tokens=24)
     event_stream = runner.event_streams.find(runner.start("me", asked, lanes, FULL_SPEED))
