@@ -57,7 +57,7 @@ def test_the_page_loads_with_problem_and_lanes(bench: Page, example: Any) -> Non
     assert not tab.is_visible(".lens-models")
     assert tab.locator(".lens-lane-about").all_inner_texts() == [
         "ar · AR · CPU",
-        "mars · MARS, threshold, block size 8 · CPU",
+        "mars · MARS, threshold, block size 8, as many masks as pay · CPU",
         "mars · MARS, exact, block size 8, drafts with masks behind likely drafts · CPU",
     ]
 
