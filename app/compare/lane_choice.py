@@ -94,7 +94,7 @@ def to_settings(
 PRESETS: dict[str, Callable[[str, str], LaneChoice]] = {
     "AR": lambda ar, mars: LaneChoice(checkpoint=ar, decoder=decoders.BASELINE),
     "MARS": lambda ar, mars: LaneChoice(checkpoint=mars, decoder=decoders.USUAL, window="auto"),
-    # The layout "auto" goes by the clock more often than the window does: no two runs would show the same passes.
+    # The layout "auto" follows the clock so closely that no two runs would show the same passes.
     "MARS exact": lambda ar, mars: LaneChoice(checkpoint=mars, decoder=decoders.EXACT, layout="tree"),
 }
 """By name, from the names of the AR and the MARS checkpoint; in this order they are the lanes at the start."""

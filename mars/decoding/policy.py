@@ -50,13 +50,12 @@ class PassTimes:
 
     def __init__(self) -> None:
         self._seconds: dict[bool, dict[int, float]] = {False: {}, True: {}}  # by size
-        self._first: dict[tuple[bool, int], list[float]] = {}  # of sizes timed less often than `TIMED`
+        self._first: dict[tuple[bool, int], list[float]] = {}  # the first of each size, by masked and size
 
     def took(self, columns: int, seconds: float, *, masked: bool) -> None:
         """A pass of so many columns took so long."""
         times, size = self._seconds[masked], size_of(columns)
-        if size in times:
-            usual = times[size]
+        if usual := times.get(size):
             times[size] += (FASTER if seconds < usual else SLOWER) * (min(seconds, 2 * usual) - usual)
             return
         (first := self._first.setdefault((masked, size), [])).append(seconds)
@@ -159,7 +158,8 @@ class Policy:
         ratio /= self._rate(tokens, columns, masked=False)
         self._spends = any(wanted) and ratio > (1 - MARGIN if spent else 1 + MARGIN)
         masked, plain = (self.times.seconds(columns, masked=masked) for masked in (True, False))
-        spends = (not spent if again else self._spends) and self.times.knows(columns)
+        tries = not spent and (self._spends or self._patience <= 4 * SOON)  # times may be wrong at first
+        spends = (tries if again else self._spends) and self.times.knows(columns)
         for row, count in zip(adapting, wanted, strict=True):
             row.price, row.masks = self._price, count if spends else 0
             row.worth = max(masked / plain - 1, 0.0) * self._tokens
