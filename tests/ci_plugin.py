@@ -32,6 +32,7 @@ TOGETHER = {
     "mars/engine/test_*.py": "functions that numba compiles",
     "mars/checkpoint/test_shipped.py": "functions that numba compiles",
     "mars/serve/test_clients.py": "functions that numba compiles",
+    "mars_site/test_live*.py": "the exported pair",
     **dict.fromkeys((f"app/test_{name}.py" for name in "axe modes shortcuts tradeoffs".split()), "the page `site`"),
     "app/tabs/test_about.py": "the page `site`",
     **dict.fromkeys((f"app/test_{name}.py" for name in "page lanes board branch share".split()), "the page `served`"),

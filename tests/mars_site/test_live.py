@@ -13,21 +13,21 @@ import torch
 
 pytest.importorskip("onnx")
 
-
 from app.models import pairs
 from mars import reference
 from mars.checkpoint import Checkpoint, load_checkpoint
 from mars.checkpoint.adapter import find_base, load_adapter, merge
-from mars.checkpoint.weights import load_model, load_tokenizer, read_config
+from mars.checkpoint.weights import load_model, load_tokenizer
 from mars.config import DecodingSettings, ScoreName
 from mars.control import Control
 from mars.decoders import TABLE
 from mars.decoding import DECODERS
 from mars.decoding.self_speculative import SURE
 from mars.records import ForwardPass, from_object
-from mars_site import live, onnx
+from mars_site import onnx
 from mars_tasks import TASKS, sample
 from tests.mars.test_reference import compare
+from tests.mars_site.conftest import LAYERS, shortened
 from tests.mars_site.test_onnx import in_eight_bits
 
 pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.slow]
@@ -35,7 +35,6 @@ SOURCE = Path(__file__).parents[2] / "assets/checkpoints/mars-b8"
 PROMPTS = 48
 TOKENS = 16
 CLOSE = 1e-3
-LAYERS = 2
 UNUSUAL = ("  Wie geht's?\n\nÄpfel 🍏 und “Birnen”", "naïve cafe\u0301 12345\t\r\n ", "")
 HARD = (
     "Why is the sky blue?",
@@ -85,15 +84,6 @@ def questions() -> Iterator[Asked]:
         yield Asked(prompt, decoder, settings, thresholds)
 
 
-@pytest.fixture(scope="module")
-def scripts() -> dict[str, str]:
-    """The files of the npm packages."""
-    try:
-        return {name: str(path) for name, path in live.runtime().items()}
-    except ValueError as error:
-        pytest.skip(str(error))
-
-
 def in_words(
     name: str, prompt: str, decoder: str, settings: DecodingSettings, thresholds: Sequence[float | None]
 ) -> dict[str, Any]:
@@ -135,12 +125,12 @@ def alike(found: ForwardPass, expected: ForwardPass) -> None:
         assert shares[0] == pytest.approx(shares[1], abs=CLOSE)
 
 
-def test_records_are_those_of_python(node: str, scripts: dict[str, str], tmp_path: Path) -> None:
+def test_records_are_those_of_python(node: str, runtime: dict[str, str], tmp_path: Path) -> None:
     onnx.write([str(SOURCE)], tmp_path)
     checkpoint = load_checkpoint(SOURCE, dtype="float32", device="cpu")
     asked = list(questions())
     given = [in_words(SOURCE.name, each.prompt, each.decoder, each.settings, each.thresholds) for each in asked]
-    answers = in_browser_engine(node, {"folder": str(tmp_path), "scripts": scripts, "asked": given})
+    answers = in_browser_engine(node, {"folder": str(tmp_path), "scripts": runtime, "asked": given})
     ends, groups = set(), 0
     for each, answer in zip(asked, answers, strict=True):
         assert answer["ids"] == checkpoint.encode(each.prompt)
@@ -155,30 +145,7 @@ def test_records_are_those_of_python(node: str, scripts: dict[str, str], tmp_pat
     assert groups > PROMPTS
 
 
-# SmolLM2 with its adapters, of which the first layers alone are as exact a test as all of them.
-
-
-@pytest.fixture(scope="module")
-def pair_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The exported pair, without most of its layers."""
-    if missing := pairs.real_missing():
-        pytest.skip(missing)
-    found = tmp_path_factory.mktemp("pair")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(onnx, "read_config", shortened)
-        onnx.write([*pairs.REAL_SOURCES.values()], found)
-    return found
-
-
-def shortened(folder: Path) -> tuple[str, Any]:
-    """The configuration of a checkpoint, that of SmolLM2 with few layers."""
-    model_type, config = read_config(folder)
-    if model_type == "llama":
-        config.num_hidden_layers = LAYERS
-    return model_type, config
-
-
-def test_adapters_write_what_python_writes(node: str, scripts: dict[str, str], pair_folder: Path) -> None:
+def test_adapters_write_what_python_writes(node: str, runtime: dict[str, str], pair_folder: Path) -> None:
     settings = DecodingSettings(block_size=4, threshold=0.2, layout="linear", max_new_tokens=6)
     plain = {lane: merged(Path(source)) for lane, source in pairs.REAL_SOURCES.items()}
     python = load_checkpoint(pairs.REAL_SOURCES["mars"], dtype="float32", device="cpu")
@@ -188,7 +155,7 @@ def test_adapters_write_what_python_writes(node: str, scripts: dict[str, str], p
         in_words(Path(pairs.REAL_SOURCES[lane]).name, prompt, decoder, settings, [settings.threshold])
         for lane, decoder, prompt in cases
     ]
-    answers = in_browser_engine(node, {"folder": str(pair_folder), "scripts": scripts, "asked": asked})
+    answers = in_browser_engine(node, {"folder": str(pair_folder), "scripts": runtime, "asked": asked})
     for (lane, decoder, prompt), answer in zip(cases, answers, strict=True):
         ids, stops = python.encode(prompt), python.engine.stop_token_ids
         assert answer["ids"] == ids, prompt

@@ -1,7 +1,8 @@
 """Live in the browser: the exported page with the tiny pair, in Chromium, and what it says where that fails."""
 
 import json
-from collections.abc import Callable, Iterator
+import shutil
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,12 +19,10 @@ from app.models import pairs
 from app.runs.run import Run, read
 from mars.checkpoint import load_checkpoint
 from mars.config import DecodingSettings
-from mars.control import Control
-from mars.decoding import DECODERS
 from mars_site import command, live, onnx, records
 from tests.app.test_axe import MODES, complaints
 from tests.forked import LIMIT, forked
-from tests.mars_site.test_live import shortened
+from tests.mars_site.test_live import Asked, written
 from tests.mars_site.test_page import Quiet, file_server
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.usefixtures("one_thread")]
@@ -48,25 +47,29 @@ window.Worker = class extends Given {
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The exported page with the tiny pair."""
-    try:
-        live.runtime()
-    except ValueError as error:
-        pytest.skip(str(error))
+def folder(runtime: object, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
+    """The exported page with the tiny pair, and with SmolLM2 where it is installed."""
+    pair = None if pairs.real_missing() else request.getfixturevalue("pair_folder")
     place = tmp_path_factory.mktemp("server")
     found, told = place / "site", place / "told"
-    process = forked(partial(write_site, found), out=place / "out", err=told)
+    process = forked(partial(write_site, found, pair), out=place / "out", err=told)
     process.join(LIMIT)
     assert process.exitcode == 0, told.read_text()
     return found
 
 
-def write_site(folder: Path) -> int:
-    """Export without Trade-offs, which take most of the time; of SmolLM2, where it is installed, the first layers."""
+def write_site(folder: Path, pair: Path | None) -> int:
+    """Export without Trade-offs, which take most of the time, and with the pair that is exported already."""
     records._tradeoffs = lambda _: {}
-    onnx.read_config = shortened
+    onnx.write = partial(given, pair, write=onnx.write)
     return command.main(["--output", str(folder), "--live"])
+
+
+def given(pair: Path | None, sources: Sequence[str], output: Path, *, write: Any) -> Any:
+    if pair is None or sources != [*pairs.REAL_SOURCES.values()]:
+        return write(sources, output)
+    shutil.copytree(pair, output, dirs_exist_ok=True)
+    return json.loads((pair / "manifest.json").read_text())
 
 
 @pytest.fixture(scope="module")
@@ -91,17 +94,16 @@ def look(new_tab: Callable[[str], Page], address: str) -> Callable[..., Page]:
     return look
 
 
-def written_here(prompt: str, block_size: int, tokens: int, threshold: float) -> dict[str, list[list[int]]]:
+def written_here(prompt: str, tokens: int, threshold: float) -> dict[str, list[list[int]]]:
     """The groups of tokens of each lane, in Python."""
     found = {}
+    settings = DecodingSettings(block_size=4, layout="linear", max_new_tokens=tokens, threshold=threshold)
     for lane, _, decoder in live.TITLES:
         checkpoint = load_checkpoint(CHECKPOINTS / ("ar-sft" if lane == "a" else "mars-b8"), dtype="float32")
-        settings = DecodingSettings(block_size=block_size, layout="linear", max_new_tokens=tokens, threshold=threshold)
-        passes = DECODERS[decoder](
-            checkpoint.engine, [checkpoint.encode(prompt)], settings, Control(threshold, settings.score)
+        groups = (
+            record.rows[0].accepted_ids for record in written(Asked(prompt, decoder, settings, [threshold]), checkpoint)
         )
-        groups = [list(record.rows[0].accepted_ids) for record in passes]
-        found[lane] = [group for group in groups if group]
+        found[lane] = [[*group] for group in groups if group]
     return found
 
 
@@ -131,7 +133,7 @@ def test_it_writes_what_python_writes(look: Callable[..., Page]) -> None:
     assert (run.question.prompt, [lane.key for lane in run.lanes]) == (prompt, ["a", "b", "c"])
     rows = {lane.key: [record.rows[0] for record in lane.records] for lane in run.lanes}
     groups = {key: [list(row.accepted_ids) for row in passes if row.accepted] for key, passes in rows.items()}
-    assert groups == written_here(prompt, 4, run.question.max_new_tokens, 0.95)
+    assert groups == written_here(prompt, run.question.max_new_tokens, 0.95)
     for message in tab.evaluate("window.heard"):
         TypeAdapter(stream.Message).validate_json(json.dumps(message))
     tab.set_viewport_size({"width": 390, "height": 800})

@@ -6,18 +6,20 @@ import pytest
 
 from analysis.claims import ClaimVerdict
 
+HOLDS, FAILS, OPEN, MISSING = ClaimVerdict.HOLDS, ClaimVerdict.FAILS, ClaimVerdict.OPEN, ClaimVerdict.MISSING
+
 # Claim 1
 
 
 @pytest.mark.parametrize(
     ("accuracy", "double", "verdict"),
     [
-        (0.9, 0.9, ClaimVerdict.HOLDS),
-        (0.95, 0.9, ClaimVerdict.HOLDS),
-        (0.88, 0.9, ClaimVerdict.FAILS),
-        (0.9, 0.92, ClaimVerdict.FAILS),
-        (0.9, None, ClaimVerdict.MISSING),
-        (0.8, None, ClaimVerdict.FAILS),
+        (0.9, 0.9, HOLDS),
+        (0.95, 0.9, HOLDS),
+        (0.88, 0.9, FAILS),
+        (0.9, 0.92, FAILS),
+        (0.9, None, MISSING),
+        (0.8, None, FAILS),
     ],
 )
 def test_one_token(find: Any, one_token: Any, accuracy: float, double: float | None, verdict: ClaimVerdict) -> None:
@@ -31,12 +33,7 @@ def test_one_token(find: Any, one_token: Any, accuracy: float, double: float | N
 
 @pytest.mark.parametrize(
     ("kept", "degraded", "verdict"),
-    [
-        (0.9, 0.8, ClaimVerdict.HOLDS),
-        (0.8, 0.9, ClaimVerdict.FAILS),
-        (0.9, 0.9, ClaimVerdict.FAILS),
-        (0.89, 0.885, ClaimVerdict.OPEN),
-    ],
+    [(0.9, 0.8, HOLDS), (0.8, 0.9, FAILS), (0.9, 0.9, FAILS), (0.89, 0.885, OPEN)],
 )
 def test_sft_loss(find: Any, make: Any, mars: Any, kept: float, degraded: float, verdict: ClaimVerdict) -> None:
     """Accuracy at the largest block; 0.9 at the smallest."""
@@ -48,7 +45,7 @@ def test_sft_loss(find: Any, make: Any, mars: Any, kept: float, degraded: float,
     finding = find(2, runs)
     assert finding.verdict is verdict
     assert "(B = 4), " in finding.comparisons[0].compared["accuracy"]
-    assert find(2, runs[:3]).verdict is ClaimVerdict.MISSING
+    assert find(2, runs[:3]).verdict is MISSING
 
 
 # Claim 3
@@ -56,13 +53,7 @@ def test_sft_loss(find: Any, make: Any, mars: Any, kept: float, degraded: float,
 
 @pytest.mark.parametrize(
     ("accuracy", "gain", "verdict"),
-    [
-        (0.9, 1.7, ClaimVerdict.HOLDS),
-        (0.85, 1.7, ClaimVerdict.FAILS),
-        (0.9, 1.2, ClaimVerdict.FAILS),
-        (0.885, 1.7, ClaimVerdict.OPEN),
-        (0.9, 4.0, ClaimVerdict.FAILS),
-    ],
+    [(0.9, 1.7, HOLDS), (0.85, 1.7, FAILS), (0.9, 1.2, FAILS), (0.885, 1.7, OPEN), (0.9, 4.0, FAILS)],
 )
 def test_thresholds(find: Any, swept: Any, accuracy: float, gain: float, verdict: ClaimVerdict) -> None:
     """The last one is faster than τ = 0.5: no smooth frontier."""
@@ -75,9 +66,7 @@ def test_thresholds(find: Any, swept: Any, accuracy: float, gain: float, verdict
 # Claim 8
 
 
-@pytest.mark.parametrize(
-    ("accuracy", "verdict"), [(0.5, ClaimVerdict.HOLDS), (0.88, ClaimVerdict.FAILS), (0.85, ClaimVerdict.OPEN)]
-)
+@pytest.mark.parametrize(("accuracy", "verdict"), [(0.5, HOLDS), (0.88, FAILS), (0.85, OPEN)])
 def test_block_diffusion(find: Any, make: Any, ar: Any, mars: Any, accuracy: float, verdict: ClaimVerdict) -> None:
     diffusion = mars(4, stage="block_diffusion")
     tried = [make(diffusion, "block_diffusion", accuracy=each) for each in (accuracy, accuracy - 0.2)]

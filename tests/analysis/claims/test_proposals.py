@@ -6,8 +6,10 @@ import pytest
 
 from analysis.claims import ClaimVerdict
 
+HOLDS, FAILS, MISSING = ClaimVerdict.HOLDS, ClaimVerdict.FAILS, ClaimVerdict.MISSING
 
-@pytest.mark.parametrize(("factor", "verdict"), [(1.0, ClaimVerdict.HOLDS), (1.5, ClaimVerdict.FAILS)])
+
+@pytest.mark.parametrize(("factor", "verdict"), [(1.0, HOLDS), (1.5, FAILS)])
 def test_scores(find: Any, swept: Any, factor: float, verdict: ClaimVerdict) -> None:
     """Margin gains `factor` times what the others gain at the same accuracies."""
     runs = swept({None: (0.9, 1)})
@@ -22,7 +24,7 @@ def test_scores(find: Any, swept: Any, factor: float, verdict: ClaimVerdict) -> 
         ("margin", "0.8, 0.5"),
         ("entropy", "0.3, 1.2"),
     ]
-    assert find(5, runs[:5]).verdict is ClaimVerdict.MISSING
+    assert find(5, runs[:5]).verdict is MISSING
     more = swept({None: (0.9, 1), 0.95: (0.895, 1.5), 0.9: (0.89, 2), 0.6: (0.86, 3)}, problems=800)
     assert {run.n for run in find(5, [*runs, *more]).runs} == {600}, "more runs of one score alone change nothing"
     for score, thresholds in (("margin", (0.8, 0.5)), ("entropy", (0.3, 1.2))):
@@ -30,10 +32,7 @@ def test_scores(find: Any, swept: Any, factor: float, verdict: ClaimVerdict) -> 
     assert {run.n for run in find(5, [*runs, *more]).runs} == {1600}, "the most problems count"
 
 
-@pytest.mark.parametrize(
-    ("gain", "text", "verdict"),
-    [(3.0, "", ClaimVerdict.HOLDS), (3.0, "other", ClaimVerdict.FAILS), (1.7, "", ClaimVerdict.FAILS)],
-)
+@pytest.mark.parametrize(("gain", "text", "verdict"), [(3.0, "", HOLDS), (3.0, "other", FAILS), (1.7, "", FAILS)])
 def test_exact(find: Any, exact_runs: Any, gain: float, text: str, verdict: ClaimVerdict) -> None:
     finding = find(9, exact_runs(gain=gain, text=text))
     assert finding.verdict is verdict
@@ -44,12 +43,7 @@ def test_exact(find: Any, exact_runs: Any, gain: float, text: str, verdict: Clai
 
 @pytest.mark.parametrize(
     ("gain", "accuracy", "verdict"),
-    [
-        (2.5, 0.88, ClaimVerdict.HOLDS),
-        (2.5, 0.8, ClaimVerdict.FAILS),
-        (2.0, 0.88, ClaimVerdict.FAILS),
-        (1.5, 0.88, ClaimVerdict.FAILS),
-    ],
+    [(2.5, 0.88, HOLDS), (2.5, 0.8, FAILS), (2.0, 0.88, FAILS), (1.5, 0.88, FAILS)],
 )
 def test_the_extra_proposal(find: Any, swept: Any, gain: float, accuracy: float, verdict: ClaimVerdict) -> None:
     runs = swept({None: (0.9, 1), 0.95: (0.88, 2), 0.7: (0.8, 3)})
@@ -57,4 +51,4 @@ def test_the_extra_proposal(find: Any, swept: Any, gain: float, accuracy: float,
     finding = find(11, runs)
     assert finding.verdict is verdict
     assert [row.compared["τ"] for row in finding.comparisons] == ["0.95", "0.7"]
-    assert find(11, runs[:3]).verdict is ClaimVerdict.MISSING
+    assert find(11, runs[:3]).verdict is MISSING

@@ -8,11 +8,10 @@ import pytest
 
 from analysis.claims import CLAIMS, ClaimVerdict, judge, read_evidence
 
+HOLDS, FAILS, OPEN, MISSING = ClaimVerdict.HOLDS, ClaimVerdict.FAILS, ClaimVerdict.OPEN, ClaimVerdict.MISSING
 
-@pytest.mark.parametrize(
-    ("speed", "verdict"),
-    [(150, ClaimVerdict.HOLDS), (105, ClaimVerdict.OPEN), (103, ClaimVerdict.FAILS), (90, ClaimVerdict.FAILS)],
-)
+
+@pytest.mark.parametrize(("speed", "verdict"), [(150, HOLDS), (105, OPEN), (103, FAILS), (90, FAILS)])
 def test_block_cache(find: Any, mars: Any, timed: Any, speed: float, verdict: ClaimVerdict) -> None:
     model = mars(8)
     runs = [timed(model, "autoregressive", 100)]
@@ -24,14 +23,12 @@ def test_block_cache(find: Any, mars: Any, timed: Any, speed: float, verdict: Cl
     assert row.measured["× AR"].startswith(f"{speed / 100:.2f}×")
     assert (row.compared["best cache block"], row.compared["CPU"]) == ("32", "a machine, 2 cores")
     apart = [timed(model, "autoregressive", 100, group="other"), *runs[1:]]
-    assert find(4, apart).verdict is ClaimVerdict.MISSING, "seconds of other groups cannot be compared"
+    assert find(4, apart).verdict is MISSING, "seconds of other groups cannot be compared"
     others = [timed(model, name, 100, 8, threshold=0.9) for name in ("autoregressive", "block_cached")]
-    assert find(4, others).verdict is ClaimVerdict.MISSING, "the claim is about batch 4"
+    assert find(4, others).verdict is MISSING, "the claim is about batch 4"
 
 
-@pytest.mark.parametrize(
-    ("speed", "verdict"), [(130, ClaimVerdict.HOLDS), (110, ClaimVerdict.FAILS), (120, ClaimVerdict.OPEN)]
-)
+@pytest.mark.parametrize(("speed", "verdict"), [(130, HOLDS), (110, FAILS), (120, OPEN)])
 def test_waiting(find: Any, mars: Any, timed: Any, speed: float, verdict: ClaimVerdict) -> None:
     """At batch 16; at 4 it is surely faster than both cache block sizes, at 1 slower, which does not count."""
     model, runs = mars(8), []
@@ -44,10 +41,10 @@ def test_waiting(find: Any, mars: Any, timed: Any, speed: float, verdict: ClaimV
     assert finding.verdict is verdict
     assert [row.verdict is None for row in finding.comparisons] == [True, False, False]
     assert {row.compared["CPU"] for row in finding.comparisons} == {"a machine, 2 cores"}
-    assert find(10, [run for run in runs if run[0]["settings"]["threshold"] is None]).verdict is ClaimVerdict.MISSING
+    assert find(10, [run for run in runs if run[0]["settings"]["threshold"] is None]).verdict is MISSING
 
 
-@pytest.mark.parametrize(("gain", "verdict"), [(1.1, ClaimVerdict.HOLDS), (2.0, ClaimVerdict.FAILS)])
+@pytest.mark.parametrize(("gain", "verdict"), [(1.1, HOLDS), (2.0, FAILS)])
 def test_jacobi(find: Any, make: Any, ar: Any, mars: Any, gain: float, verdict: ClaimVerdict) -> None:
     model = ar()
     runs = [make(model), make(model, "jacobi", gain=gain, draft_tokens=8), make(model, "jacobi", draft_tokens=2)]
@@ -55,13 +52,10 @@ def test_jacobi(find: Any, make: Any, ar: Any, mars: Any, gain: float, verdict: 
     assert finding.verdict is verdict
     assert "with 8 draft tokens" in finding.headline
     assert [row.compared["draft tokens"] for row in finding.comparisons] == ["2", "8"]
-    assert find(6, [make(model), make(mars(8), "jacobi")]).verdict is ClaimVerdict.MISSING
+    assert find(6, [make(model), make(mars(8), "jacobi")]).verdict is MISSING
 
 
-@pytest.mark.parametrize(
-    ("speeds", "verdict"),
-    [((130, 140), ClaimVerdict.HOLDS), ((130, 90), ClaimVerdict.FAILS), ((130, None), ClaimVerdict.MISSING)],
-)
+@pytest.mark.parametrize(("speeds", "verdict"), [((130, 140), HOLDS), ((130, 90), FAILS), ((130, None), MISSING)])
 def test_speculative(
     find: Any, ar: Any, mars: Any, timed: Any, speeds: tuple[float, float | None], verdict: ClaimVerdict
 ) -> None:
@@ -90,7 +84,7 @@ def bench(low: float, batch_size: int = 4) -> dict[str, Any]:
     return {"results": results, "contestants": {}, "command": "python -m analysis bench", **about}
 
 
-@pytest.mark.parametrize(("low", "verdict"), [(1.5, ClaimVerdict.HOLDS), (0.8, ClaimVerdict.OPEN)])
+@pytest.mark.parametrize(("low", "verdict"), [(1.5, HOLDS), (0.8, OPEN)])
 def test_fair_baseline(fabricate: Any, tmp_path: Path, low: float, verdict: ClaimVerdict) -> None:
     (tmp_path / "bench-here.json").write_text(json.dumps(bench(low)))
     (tmp_path / "broken.json").write_text("{")
