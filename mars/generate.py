@@ -68,8 +68,7 @@ class Painter:
         text = printable(text)
         if text and self._colours:
             text = f"{COLOURS[number % len(COLOURS)]}{text}{RESET}"
-        self._stream.write(text)
-        self._stream.flush()
+        print(text, end="", file=self._stream, flush=True)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -127,8 +126,7 @@ def _write(passes: Iterator[ForwardPass], checkpoint: Checkpoint, records: TextI
         for row in record.rows:
             painter.write("".join(map(pieces.add, row.accepted_ids)), tally.acceptance_lengths.total())
     painter.write(pieces.flush(), tally.acceptance_lengths.total())
-    sys.stdout.write("\n")
-    sys.stdout.flush()
+    print(flush=True)
     return tally, phases
 
 

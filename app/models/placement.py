@@ -113,7 +113,7 @@ def release() -> None:
 
 
 def _warm_up(checkpoint: Checkpoint) -> None:
-    """Decode a little, so that no lane has the slow first calls."""
+    """Decode a little, so that no lane has the slow first calls; `auto` times the first passes, which have no masks."""
     from mars.config import DecodingSettings
     from mars.decoders import BASELINE, EXACT, USUAL
     from mars.decoding import DECODERS
@@ -121,7 +121,7 @@ def _warm_up(checkpoint: Checkpoint) -> None:
 
     prompt = checkpoint.encode(WARM_UP_PROMPT)
     room = max(1, min(WARM_UP_TOKENS, checkpoint.engine.context_length - len(prompt)))
-    settings = DecodingSettings(block_size=max(2, checkpoint.usual_block_size), max_new_tokens=room)
+    settings = DecodingSettings(block_size=max(2, checkpoint.usual_block_size), max_new_tokens=room, window="auto")
     for name in (BASELINE, USUAL, EXACT) if checkpoint.supports_masks else (BASELINE,):
         for _ in computed(checkpoint.engine.device, DECODERS[name](checkpoint.engine, [prompt], settings)):
             pass

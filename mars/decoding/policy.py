@@ -12,10 +12,10 @@ masks, n rows spend their masks if
 
     (n g + Σ s_k) / T_masks(n q + Σ (1 + s_k))  >  n g / T(n q)
 
-by more than `MARGIN`, if they did otherwise before. Copies need no choice: each of them pays λ by itself
-(mars/decoding/trees.py). Rows without masks forget s_k after `SOON` passes, then after twice as many each time, and so
-try them again; a pass of those that have some goes without now and then. In static shapes all rows have as many
-columns: there the choice is among no masks and the layouts of exact decoding. Exact texts are the same either way.
+by more than `MARGIN` if they spent none before, and go on until they lose as much. Copies need no choice: each of them
+pays λ by itself (mars/decoding/trees.py). A row without masks tries them again now and then (`Reach.due`), and of many
+passes with masks one goes without. In static shapes all rows have as many columns: there the choice is among no masks
+and the layouts of exact decoding. Exact texts are the same either way.
 
 With `thresholds`, which descend, rows whose requests leave τ open (`Control.free`) are decoded without one until
 requests wait; then τ falls along the list, and rises again while half of the places are free.
@@ -29,7 +29,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 from mars.decoding.method import Method, Row
-from mars.decoding.trees import PRICE, Reach
+from mars.decoding.trees import AGAIN, PRICE, SOON, Reach
 from mars.engine import Engine
 
 STEP = 1 / 12  # of moving averages
@@ -37,7 +37,6 @@ SLOWER = 1 / 40  # of that of seconds, for passes that take longer than usual: m
 FASTER = 1 / 2  # of the same, for others
 TIMED = 3  # passes of a size that say what it takes, the least of them: any may be interrupted, and the first is slow
 MARGIN = 0.01  # by which another choice must be better
-SOON, AGAIN = 8, 256  # passes after which the other choice is tried again: without masks soon, then each time later
 CHEAPEST = 0.01  # price of a column, in tokens
 MANY = 4  # columns from which on a pass says what wider ones take: below, devices use other kernels
 FEW = 32  # columns that are taken to cost little until they are timed
@@ -51,16 +50,20 @@ class PassTimes:
     def __init__(self) -> None:
         self._seconds: dict[bool, dict[int, float]] = {False: {}, True: {}}  # by size
         self._first: dict[tuple[bool, int], list[float]] = {}  # the first of each size, by masked and size
+        self.masked = 0  # passes with masks since one without
 
     def took(self, columns: int, seconds: float, *, masked: bool) -> None:
         """A pass of so many columns took so long."""
-        times, size = self._seconds[masked], size_of(columns)
-        if usual := times.get(size):
+        times, size, seconds = self._seconds[masked], size_of(columns), max(seconds, 1e-9)  # not 0
+        self.masked = self.masked + 1 if masked else 0
+        if (usual := times.get(size)) is None:
+            (first := self._first.setdefault((masked, size), [])).append(seconds)
+            if len(first) >= TIMED:
+                times[size] = min(first)
+        elif 2 * seconds < usual:  # which was wrong, as are others of then
+            self._seconds[masked], self._first = {size: seconds}, {}
+        else:
             times[size] += (FASTER if seconds < usual else SLOWER) * (min(seconds, 2 * usual) - usual)
-            return
-        (first := self._first.setdefault((masked, size), [])).append(seconds)
-        if len(first) >= TIMED:
-            times[size] = min(first)
 
     def knows(self, columns: float) -> bool:
         """Whether a pass of about so many columns, without masks, was timed."""
@@ -101,10 +104,9 @@ class Policy:
         self.times = _TIMES.setdefault(engine, PassTimes())
         self._steps: tuple[float | None, ...] = (None, *thresholds)
         self._step = self._pressure = 0
-        self._same, self._patience = 0, SOON  # passes of this choice, and without masks until they are tried again
         self._reach: dict[tuple[int, float | None], Reach] = {}  # by row and τ: s
         self._judged: dict[int, int] = {}  # by row: the proposals that the next pass verifies, or judges by τ
-        self._spends = self._spent = self._masked = False
+        self._spends = self._masked = False
         self._together = 0  # the choice in static shapes: an index of `Method.mask_counts`
         self._tokens = self._columns = 1.0  # g and q
         self._price = PRICE
@@ -140,16 +142,12 @@ class Policy:
         if not adapting:
             return
         spent = self._spends or self._together > 0
-        if not self._reach or (self._spent and not spent and self._same > SOON):  # some were taken
-            self._patience = SOON
-        self._same, self._spent = self._same + 1 if spent == self._spent else 0, spent
-        if again := self._same >= (AGAIN if spent else self._patience):
-            self._same, self._patience = 0, SOON if spent else min(2 * self._patience, AGAIN)
+        if bare := spent and self.times.masked >= AGAIN:
+            self.times.masked = 0
         reaches = [self._reach_of(row) for row in adapting]
-        for reach in reaches if again and not spent else ():
-            reach.forget()
+        due = [reach for row, reach in zip(adapting, reaches, strict=True) if reach.due(row.masks > 0)]
         if adapting[0].own.mask_counts:
-            self._choose_together(adapting, reaches, len(rows) - len(adapting), bare=again and spent)
+            self._choose_together(adapting, reaches, len(rows) - len(adapting), bare=bare)
             return
         wanted = [reach.count(self._price) for reach in reaches]
         tokens, columns = len(rows) * self._tokens, len(rows) * self._columns
@@ -158,8 +156,9 @@ class Policy:
         ratio /= self._rate(tokens, columns, masked=False)
         self._spends = any(wanted) and ratio > (1 - MARGIN if spent else 1 + MARGIN)
         masked, plain = (self.times.seconds(columns, masked=masked) for masked in (True, False))
-        tries = not spent and (self._spends or self._patience <= 4 * SOON)  # times may be wrong at first
-        spends = (tries if again else self._spends) and self.times.knows(columns)
+        tries = any(reach.patience <= 4 * SOON for reach in due)  # twice in a row's text: times may be wrong
+        known = self.times.knows(columns) or any(row.own.most_masks and not row.own.adapts for row in rows)
+        spends = (self._spends or tries) and known and not bare
         for row, count in zip(adapting, wanted, strict=True):
             row.price, row.masks = self._price, count if spends else 0
             row.worth = max(masked / plain - 1, 0.0) * self._tokens

@@ -6,7 +6,7 @@ Shapes: as in mars/decoding/self_speculative.py.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import torch
@@ -60,10 +60,9 @@ class Relaxed(SelfSpeculative):
         return chain, batch.matched(ids_RW, drafts_RD)
 
 
-def method_of(engine: Engine, settings: DecodingSettings) -> Relaxed:
+def method_of(engine: Engine, settings: DecodingSettings) -> SelfSpeculative:
     """The method that these settings ask for; with layout `auto` a policy chooses what each row spends.
 
     ValueError as for exact decoding.
     """
-    exact = exact_method_of(engine, replace(settings, score="probability"), "relaxed")
-    return Relaxed(**{one.name: getattr(exact, one.name) for one in fields(exact)})
+    return exact_method_of(engine, settings, "relaxed", Relaxed)

@@ -250,18 +250,19 @@ class SelfSpeculative(Method):
         return "lookup" if any(row.plan.masks) else "copy" if row.plan.drafts else "none"
 
 
-def method_of(engine: Engine, settings: DecodingSettings, decoder: str = EXACT) -> SelfSpeculative:
-    """The method that these settings ask for, for the `decoder` of this name.
+def method_of(
+    engine: Engine, settings: DecodingSettings, decoder: str = EXACT, kind: type[SelfSpeculative] = SelfSpeculative
+) -> SelfSpeculative:
+    """The method that these settings ask for, for the `decoder` of this name, and of this kind.
 
     K is `block_size` - 1, or `block_size` with `extra_proposal`. Scores are probabilities, whatever `score` says.
     ValueError where the model was not trained to fill masks, or there is no room for a draft.
     """
-    drafts = settings.masks
-    if drafts < 1:
+    if settings.masks < 1:
         raise ValueError(f"{decoder} needs block_size >= 2, got {settings.block_size}: a block of 1 has no draft")
-    return SelfSpeculative(
+    return kind(
         mask_token_id=trained_mask(engine, decoder),
-        drafts=drafts,
+        drafts=settings.masks,
         sure=0.0 if engine.static_shapes else SURE,
         layout=None if settings.layout == "auto" else settings.layout,
         planned=settings.layout in TREES or (settings.layout == "auto" and not engine.static_shapes),

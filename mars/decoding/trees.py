@@ -37,6 +37,7 @@ TREES: tuple[Layout, ...] = ("tree", "lookup")  # those in which each row has a 
 MOST_COLUMNS = 32  # of a row's plan
 MOST_DRAFTS = 16  # of them
 PRICE = 0.06  # of a column, where no times say what it costs
+SOON, AGAIN = 8, 256  # passes after which the other choice is tried again: without masks soon, then each time later
 MISSES = 6  # passes in a row in which no mask was taken, after which each further one halves what they are taken for
 WORTH_MASKS = 0.4  # tokens that the masks of a pass must gain where there are copies: an adapter costs at any number
 
@@ -188,17 +189,14 @@ class Reach:
 
     masks: int
     step: float = 1 / 30  # of the running mean
-    shares: list[float] = field(default_factory=list)
+    shares: list[float] = field(init=False)  # at first what they are taken for before any was seen
     seen: float = math.inf  # passes that the mean is of, as long as there were few
     missed: int = 0  # passes in a row in which nothing was taken
+    spending: int = 0  # passes in a row with masks; below 0 without
+    patience: int = SOON  # passes without, after which masks are tried again
 
     def __post_init__(self) -> None:
-        self.shares = self.shares or self._usual
-
-    @property
-    def _usual(self) -> list[float]:
-        """What they are taken for before any was seen."""
-        return [_FIRST**k for k in range(1, self.masks + 1)]
+        self.shares = [_FIRST**k for k in range(1, self.masks + 1)]
 
     def learn(self, odds: Sequence[float]) -> None:
         """Learn how probable the first masks' proposals were; the shares of further ones are scaled in proportion."""
@@ -213,9 +211,17 @@ class Reach:
             else:
                 self.shares[k] = min(self.shares[k] * scale, self.shares[k - 1])
 
-    def forget(self) -> None:
-        """Take it for what it was before any was seen, and learn anew."""
-        self.shares, self.seen, self.missed = self._usual, 0.0, MISSES - 2
+    def due(self, spent: bool) -> bool:
+        """Count a pass. Whether to try masks anew: after `SOON` passes without, then twice as many each time."""
+        self.spending = max(self.spending, 0) + 1 if spent else min(self.spending, 0) - 1
+        if self.spending > SOON:
+            self.patience = SOON
+        if -self.spending < self.patience:
+            return False
+        self.spending, self.patience = 0, min(2 * self.patience, AGAIN)
+        self.__post_init__()
+        self.seen, self.missed = 0.0, MISSES - 2
+        return True
 
     def count(self, price: float) -> int:
         """The number of masks that pay for their columns, one now and another for a proposal that is taken."""

@@ -88,12 +88,13 @@ def test_masks_that_gain_nothing_cost_little(seconds: Seconds) -> None:
     assert any(later) == (seconds is flat), "tried again where they may pay"
 
 
-def test_a_text_that_turns_predictable_gets_masks_again() -> None:
-    passes = Passes(flat, [0.02])
+@pytest.mark.parametrize("others", [[], [0.95]])
+def test_a_text_that_turns_predictable_gets_masks_again(others: list[float]) -> None:
+    passes = Passes(flat, [0.0, *others])
     passes.run(300)
-    passes.chances = [0.95]
+    passes.chances = [0.95, *others]
     passes.run(AGAIN + 50)
-    assert sum(spent > 0 for [spent] in passes.spent[-50:]) > 40
+    assert sum(spent > 0 for spent, *_ in passes.spent[-50:]) > 40
 
 
 def test_a_first_pass_without_luck_soon_has_another() -> None:
@@ -112,6 +113,36 @@ def test_new_rows_and_moved_thresholds_try_masks_at_once() -> None:
     passes.rows = [replace(passes.rows[0], number=1, method=passes.rows[0].own)]
     passes.run(1)
     assert [passes.spent[at][0] > 3 for at in (299, 300, -1)] == [False, True, True]
+
+
+def test_masks_of_another_row_leave_nothing_untimed() -> None:
+    passes = Passes(flat, [0.95, 0.95])
+    fixed = METHODS["sliding_window"](ScriptedModel([[5]]), replace(FREE, window="fixed"))
+    passes.rows[1] = replace(passes.rows[1], method=fixed, masks=7)
+    passes.run(50)
+    assert sum(spent > 0 for spent, _ in passes.spent) > 40
+
+
+@pytest.mark.parametrize(("masked", "dear", "chance"), [(True, 1.5, 0.95), (False, 3.0, 0.5)])
+def test_times_that_were_wrong_at_first_are_corrected(masked: bool, dear: float, chance: float) -> None:
+    """Of passes with masks, which then pay, or of those without, where no mask does."""
+    left = {masked: 2 * 6, not masked: 0}
+
+    def seconds(columns: int, masks: bool) -> float:
+        left[masks] -= 1
+        return (dear if masks else 1.0) * (10 if left[masks] >= 0 else 1)
+
+    passes = Passes(seconds, [chance])
+    passes.run(2 * AGAIN)
+    passes.rows = [replace(passes.rows[0], number=1, method=passes.rows[0].own)]
+    passes.run(100)
+    assert (sum(spent > 0 for [spent] in passes.spent[-50:]) > 40) == masked
+
+
+def test_passes_may_take_no_time() -> None:
+    passes = Passes(lambda columns, masked: 0.0, [0.95])
+    passes.run(20)
+    assert passes.tokens > 20
 
 
 def test_each_row_spends_what_its_text_is_worth() -> None:

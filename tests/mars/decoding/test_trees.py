@@ -13,6 +13,7 @@ from mars.decoding.trees import (
     LONGEST,
     MOST_COLUMNS,
     MOST_DRAFTS,
+    SOON,
     Copies,
     Draft,
     Expectation,
@@ -100,7 +101,7 @@ def test_what_was_learnt_of_masks_is_forgotten() -> None:
     for _ in range(100):
         reach.learn([0.0])
     assert reach.count(0.01) < Reach(3).count(0.01) == 3
-    reach.forget()
+    assert [reach.due(spent=False) for _ in range(SOON)] == [False] * (SOON - 1) + [True]
     assert reach.shares == Reach(3).shares
     reach.learn([0.0])
     assert reach.shares[0] == pytest.approx(Reach(3).shares[0] / 2), "what comes first counts most"
