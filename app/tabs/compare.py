@@ -229,7 +229,7 @@ def threshold_of(value: object) -> float | None:
 
 
 def stop_words(value: object, start: Start) -> str:
-    """What was measured at this value of the slider: its accuracy and speed beside AR; or where it was measured."""
+    """What was measured at this value of the slider with a fixed window, beside AR; or where it was measured."""
     stop = next((stop for stop in start.stops if stop.threshold == threshold_of(value)), None)
     if stop is None:
         measured = sorted(f"{stop.threshold:.2f}" for stop in start.stops)
@@ -239,7 +239,7 @@ def stop_words(value: object, start: Start) -> str:
     low, high = (-high, -low) if points < 0 else (low, high)
     fast, passes = "{:.1f}× its speed [{:.1f}, {:.1f}]", f"{stop.tokens_per_forward:.1f} tokens a pass"
     speed = fast.format(*stop.speed) if stop.speed else passes
-    return f"{change} than AR [{low:.1f}, {high:.1f}], n = {stop.n:,}; {speed}".replace("-", "−")
+    return f"{change} than AR [{low:.1f}, {high:.1f}] on {stop.n:,} problems, with all masks; {speed}".replace("-", "−")
 
 
 def threshold_words(value: object) -> str:

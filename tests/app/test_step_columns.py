@@ -85,6 +85,13 @@ def test_what_is_drawn_is_what_the_record_says(in_node: InNode, decode: Decode, 
             assert ("accepted" in sentence) or reason not in ("first", "met")
 
 
+def test_a_pass_without_masks_says_so(in_node: InNode, decode: Decode) -> None:
+    for window, said in (("auto", " This pass read no mask: as many are read as pay."), ("fixed", "")):
+        *_, last = in_node(MODULES, DRAWN, decode("sliding_window", window=window, max_new_tokens=1))
+        assert last["outcome"] == f"1 token proposed and accepted.{said}"
+        assert last["reasons"][0].endswith(f"always accepted.{said}")
+
+
 def test_every_reason_has_a_sentence(in_node: InNode) -> None:
     about = {"score": "probability", "threshold": 0.9, "accepted": True}
     told = in_node("shared/reasons.js", TELLING, [get_args(Reason), about])

@@ -1,11 +1,10 @@
 // The card that explains one token or one rejected proposal: where it stood, how sure it was, what else was likely, and
 // why it was accepted or refused.
 
-import { alternativeList, Card } from "../shared/card.js";
-import { isSurerWhenLower } from "../shared/decoders.js";
+import { alternativeList, Card, scoreWords } from "../shared/card.js";
 import { announce, button, make } from "../shared/dom.js";
-import { sentenceOf } from "../shared/reasons.js";
-import { cut, thresholdName, visiblePiece } from "../shared/tokens.js";
+import { noMask, sentenceOf } from "../shared/reasons.js";
+import { visiblePiece } from "../shared/tokens.js";
 
 const CONTROL = /^<[^ ]+>$/; // as a text it would be no control token
 
@@ -30,8 +29,8 @@ export class TokenCard extends Card {
     this.open(
       token,
       token,
-      make("p", "lens-card-where", `Pass ${message.number} · position ${place + 1} of ${message.window}${ghost ? " · not accepted" : ""}`),
-      make("p", "lens-card-numbers", scoreWords(lane, score, message.threshold)),
+      make("p", "lens-card-where", `Pass ${message.number} · proposal ${place + 1} of ${message.window}${ghost ? " · not accepted" : ""}`),
+      make("p", "lens-card-numbers", scoreWords(lane.score, score, message.threshold)),
       make("p", "lens-card-reason", reasonOf(fact)),
       ...this.others(ghost ? null : lane, others, piece),
       this.step,
@@ -59,16 +58,12 @@ export class TokenCard extends Card {
   }
 }
 
-function scoreWords({ score: name }, score, threshold) {
-  const words = name === "probability" ? "Score" : `${name[0].toUpperCase()}${name.slice(1)}`;
-  return `${words} ${cut(score, 4, name)}${isSurerWhenLower(name) ? " nats" : ""} · ${thresholdName(threshold)}`;
-}
-
 // Why a proposal was accepted or refused, in a sentence.
 export function reasonOf({ lane, message, place }) {
   const { tokens, ghosts, reasons, threshold } = message;
   const accepted = place < tokens.length;
   const source = accepted ? tokens[place][2] : ghosts[place - tokens.length]?.[2];
   const end = accepted && tokens[place][3] ? "End of the turn. " : "";
-  return end + sentenceOf(reasons[place], { score: lane.score, threshold, accepted, source });
+  const about = { score: lane.score, threshold, accepted, source, none: noMask(lane.settings, threshold, message.window) };
+  return end + sentenceOf(reasons[place], about);
 }

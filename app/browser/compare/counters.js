@@ -55,10 +55,8 @@ export class Counters {
 
 const share = ({ accepted, offered } = { accepted: 0, offered: 1 }) => accepted / offered;
 
-function inWords(positions) {
-  const said = positions.slice(0, MOST_BARS).map((position, place) => `${place + 1}: ${decimals(100 * share(position), 0)} % of ${position.offered}`);
-  return said.join(", ") || "none yet";
-}
+const inWords = (positions) =>
+  positions.slice(0, MOST_BARS).map((place, at) => `${at + 1}: ${decimals(100 * share(place), 0)} % of ${place.offered}`).join(", ") || "none yet";
 
 // Whether the passes of a lane pay: the tokens that one gains, and the number of AR's passes that it takes as long as.
 class CostBar {
@@ -84,6 +82,6 @@ class CostBar {
 const inMilliseconds = (value) => decimals(value, value < 100 ? 1 : 0);
 
 export function costWords(gain, milliseconds, base) {
-  const passes = `A pass takes ${inMilliseconds(milliseconds)} ms, AR's ${inMilliseconds(base)} ms.`;
-  return `${passes} Once the prompt is read, more than ${decimals(milliseconds / base, 2)} tokens a pass are faster; it writes ${decimals(gain, 2)}.`;
+  const needed = milliseconds > base ? `more than ${decimals(milliseconds / base, 2)} tokens a pass are` : "any number of tokens a pass is";
+  return `A pass takes ${inMilliseconds(milliseconds)} ms, AR's ${inMilliseconds(base)} ms. Once the prompt is read, ${needed} faster; it writes ${decimals(gain, 2)}.`;
 }

@@ -100,7 +100,7 @@ class Stage extends RunView {
 
   begin(id) {
     this.root.dataset.run = id;
-    Object.assign(this, { asked: promptNow(), scrolled: window.scrollY });
+    Object.assign(this, { asked: promptNow(), scrolled: null });
     this.asks(this.asked);
     super.begin();
     this.leaveRecorded();
@@ -176,12 +176,16 @@ class Stage extends RunView {
     this.keepUp();
   }
 
-  // Keep the ends of the texts that are being written in view, until the reader scrolls.
+  // Keep the ends of the texts that are being written in view, below the bar and above the board, until the reader scrolls.
   keepUp() {
-    if (this.scrolled !== window.scrollY || this.root.dataset.state !== "running") return;
+    if (![null, window.scrollY].includes(this.scrolled) || this.root.dataset.state !== "running") return;
     const ends = this.lanes.list.map(({ passes }) => passes.at(-1)?.nodes[0].getBoundingClientRect());
     const seen = ends.filter((end) => end && end.left >= 0 && end.left < innerWidth); // a phone shows one lane
-    window.scrollBy(0, Math.max(0, Math.max(...seen.map(({ bottom }) => bottom)) - this.board.getBoundingClientRect().top));
+    const ceiling = document.querySelector(".lens-controls")?.getBoundingClientRect().bottom ?? 0;
+    if (!seen.length) return; // and the browser may still scroll, since these lanes are shorter than the last
+    const above = seen.every(({ top }) => top < ceiling);
+    const below = Math.max(0, Math.max(...seen.map(({ bottom }) => bottom)) - this.board.getBoundingClientRect().top);
+    window.scrollBy(0, above ? this.track.getBoundingClientRect().top - ceiling : below);
     this.scrolled = window.scrollY;
   }
 

@@ -1,7 +1,8 @@
 // A card beside a token or a proposal that explains it; one at a time.
 
 import { button, make, put } from "./dom.js";
-import { cut } from "./tokens.js";
+import { isSurerWhenLower } from "./decoders.js";
+import { cut, thresholdName } from "./tokens.js";
 
 const GAP = 8; // pixels
 
@@ -56,6 +57,12 @@ export class Card {
     this.root.style.left = `${Math.min(Math.max(0, left - frame.left), Math.max(0, frame.width - width))}px`;
     this.root.style.top = `${top - frame.top}px`;
   }
+}
+
+// What a proposal has of the score of this name, and the threshold in force.
+export function scoreWords(name, score, threshold) {
+  const words = name === "probability" ? "Score" : `${name[0].toUpperCase()}${name.slice(1)}`;
+  return `${words} ${cut(score, 4, name)}${isSurerWhenLower(name) ? " nats" : ""} · ${thresholdName(threshold)}`;
 }
 
 // The most probable tokens: [word, probability, whether it was the one, what a press on it does], or nothing.

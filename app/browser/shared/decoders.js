@@ -3,10 +3,7 @@
 const NONE = '{"decoders": {}, "counted": [], "surer_when_lower": []}';
 let known = null;
 
-function table() {
-  known ??= JSON.parse(document.getElementById("lens-decoders")?.textContent ?? NONE);
-  return known;
-}
+const table = () => (known ??= JSON.parse(document.getElementById("lens-decoders")?.textContent ?? NONE));
 
 // The facts of this decoder, its family among them: one token a pass, a threshold, or drafts that are verified. A file may
 // name one that is not in the table.

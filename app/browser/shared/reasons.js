@@ -9,8 +9,12 @@ function reaching(score, met) {
   return met ? `its ${name} reaches τ` : `its ${name} does not reach τ`;
 }
 
+// What is said of a pass at a threshold that has one proposal, where the window fits the text; else nothing.
+export const noMask = ({ window }, threshold, proposals) =>
+  window === "auto" && threshold !== null && proposals === 1 ? " This pass read no mask: as many are read as pay." : "";
+
 const SENTENCES = {
-  first: () => "It read only real tokens, so it is the autoregressive token, which is always accepted.",
+  first: ({ none = "" }) => `It read only real tokens, so it is the autoregressive token, which is always accepted.${none}`,
   right: ({ threshold = null, source }) =>
     `Every draft before it ${threshold === null ? "matched the model's own choice" : "passed the check"}, so it was kept.` +
     (source === "copy" ? " The last of them was copied from the text." : ""),

@@ -2,7 +2,7 @@
 // that each of them read, and the tokens that another threshold would have accepted.
 
 import { decoderOf, isCounted, isSurerWhenLower } from "../shared/decoders.js";
-import { sentenceOf } from "../shared/reasons.js";
+import { noMask, sentenceOf } from "../shared/reasons.js";
 import { bandNode, cut, plural, sureness, tokenNode, visiblePiece } from "../shared/tokens.js";
 import { thresholdless, wouldAccept } from "./what-if.js";
 
@@ -79,7 +79,7 @@ export class SteppedLane {
       const kept = row.trace?.reasons.filter((reason) => reason === "kept").length ?? row.proposals.length;
       return `The draft model writes: ${kept < row.proposals.length ? `${kept} of ` : ""}${said}, for the next pass to verify.`;
     }
-    if (row.proposals.length === 1) return "1 token proposed and accepted: one-token mode.";
+    if (row.proposals.length === 1) return `1 token proposed and accepted${row.threshold === null ? ": one-token mode" : ""}.${noMask(this.lane.settings, row.threshold, 1)}`;
     return `${row.accepted} of ${said} accepted${row.accepted < row.proposals.length ? "" : ": all of them"}.`;
   }
 
@@ -103,11 +103,11 @@ export class SteppedLane {
 
   // Why a proposal was accepted or not.
   reason({ row }, place) {
-    const ends = this.ends(row.proposals[place].token_id) ? "End of the turn. " : "";
-    const { threshold, accepted } = row;
-    const { source } = row.proposals[place];
-    const about = { score: this.lane.settings.score, threshold, source, accepted: place < accepted };
-    return ends + sentenceOf(row.trace?.reasons[place], about);
+    const { threshold, proposals } = row;
+    const { token_id, source } = proposals[place];
+    const none = noMask(this.lane.settings, threshold, proposals.length);
+    const about = { score: this.lane.settings.score, threshold, source, accepted: place < row.accepted, none };
+    return (this.ends(token_id) ? "End of the turn. " : "") + sentenceOf(row.trace?.reasons[place], about);
   }
 
   // True if a proposal that was not accepted stays as a draft of the next pass.

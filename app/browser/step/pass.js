@@ -1,6 +1,6 @@
 // One pass, drawn: its window, the card of a proposal, the attention mask, and the tree of its drafts.
 
-import { alternativeList, Card } from "../shared/card.js";
+import { alternativeList, Card, scoreWords } from "../shared/card.js";
 import { make, put, shape } from "../shared/dom.js";
 import { isRefused } from "../shared/reasons.js";
 import { cut, plural, thresholdName, visiblePiece } from "../shared/tokens.js";
@@ -135,13 +135,11 @@ export class ProposalCard extends Card {
     const { proposals, threshold } = pass.row;
     const { score, alternatives, token_id: said } = proposals[place];
     const of = `${lane.name(pass)} · proposal ${place + 1} of ${proposals.length}`;
-    const { score: name } = lane.lane.settings;
-    const numbers = `${name} ${cut(score, 4, name)}${threshold === null ? "" : ` · ${thresholdName(threshold)}`}`;
     this.open(
       node,
       node.querySelector("button"),
       make("p", "lens-card-where", of),
-      make("p", "", numbers),
+      make("p", "", scoreWords(lane.lane.settings.score, score, threshold)),
       alternativeList(alternatives.map(([token, probability]) => [lane.label(token), probability, token === said])),
       make("p", "lens-card-reason", lane.reason(pass, place)),
     );

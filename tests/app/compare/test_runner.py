@@ -62,7 +62,7 @@ def states(value: str) -> list[str]:
     return [state for state in told if state != "loading"]
 
 
-def test_a_run_is_written_and_kept(make_runner: MakeRunner) -> None:
+def test_a_run_is_written_and_kept_for_its_session(make_runner: MakeRunner) -> None:
     runner = make_runner()
     identity = start(runner)
     run = over(runner, identity)
@@ -73,12 +73,6 @@ def test_a_run_is_written_and_kept(make_runner: MakeRunner) -> None:
     assert [lane.key for lane in run.result.lanes] == ["a", "b"]
     assert not runner.sessions.live("me")
     assert runner.queue.counts()["active"] == 0
-
-
-def test_only_its_session_gets_the_result(make_runner: MakeRunner) -> None:
-    runner = make_runner()
-    identity = start(runner)
-    run = over(runner, identity)
     assert runner.result("me", identity) is run.result
     assert runner.result("somebody else", identity) is None
     assert runner.result("me", "no run") is None

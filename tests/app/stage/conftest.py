@@ -105,11 +105,8 @@ class Play:
         tab.evaluate("text => value.set(text)", "".join(map(stream.line, messages)))
 
     def finish(self, tab: Page, *keys: str) -> None:
-        self.feed(
-            tab,
-            *(stream.End(kind="end", lane=key, reason="stop", tail="") for key in keys),
-            stream.state("done", "Done."),
-        )
+        ends = (stream.End(kind="end", lane=key, reason="stop", tail="") for key in keys)
+        self.feed(tab, *ends, stream.state("done", "Done."))
 
     @property
     def ghosts(self) -> list[Any]:

@@ -77,10 +77,13 @@ def test_no_score_looks_as_if_it_met_the_threshold(
     mount: Mount, play: Any, name: str, score: float, threshold: float, shown: str
 ) -> None:
     tab = mount()
-    play.start(tab, play.lane("b", "masks", score=name, follows=False, threshold=threshold))
+    play.start(tab, play.lane("b", "masks", score=name, follows=False, threshold=threshold, window="auto"))
     play.feed(tab, play.passed("b", 1, [play.token("first", score)], threshold=threshold, score=name))
     tab.locator(".lens-text .lens-token").first.hover()
     assert shown in tab.inner_text(".lens-card")
+    assert tab.inner_text(".lens-card-reason").endswith(
+        "always accepted. This pass read no mask: as many are read as pay."
+    )
 
 
 def test_a_card_says_what_else_was_likely(mount: Mount, play: Any) -> None:
@@ -89,7 +92,7 @@ def test_a_card_says_what_else_was_likely(mount: Mount, play: Any) -> None:
     tab.locator("[data-lane=b] .lens-pass").first.locator(".lens-token").last.hover()
     card = tab.locator(".lens-card")
     assert card.locator("p").all_inner_texts() == [
-        "Pass 1 · position 2 of 4",
+        "Pass 1 · proposal 2 of 4",
         "Score 0.9700 · τ 0.95",
         "It read masks; accepted because its score reaches τ.",
     ]
@@ -149,7 +152,7 @@ def test_arrow_keys_walk_through_tokens_and_ghosts(mount: Mount, play: Any) -> N
         tab.keyboard.press(key)
         walked.append(tab.inner_text(".lens-card-where"))
     places = [(number, place) for number in (1, 2) for place in (1, 2, 3, 4)]
-    assert walked == [f"Pass {one} · position {two} of 4" + " · not accepted" * (two > 2) for one, two in places]
+    assert walked == [f"Pass {one} · proposal {two} of 4" + " · not accepted" * (two > 2) for one, two in places]
     assert tab.evaluate("document.activeElement.closest('[aria-hidden=true]')") is None
     tab.keyboard.press("Home")
     assert tab.locator(".lens-ghosts:not([aria-hidden=true])").count() == 0
@@ -158,7 +161,7 @@ def test_arrow_keys_walk_through_tokens_and_ghosts(mount: Mount, play: Any) -> N
     tab.get_by_role("switch").click()
     tab.focus("[data-lane=b] .lens-text")
     tab.keyboard.press("End")
-    assert tab.inner_text(".lens-card-where") == "Pass 2 · position 2 of 4"
+    assert tab.inner_text(".lens-card-where") == "Pass 2 · proposal 2 of 4"
 
 
 def ghosts_shown(tab: Page) -> list[list[str]]:
@@ -190,7 +193,7 @@ def test_details_show_the_rejected(mount: Mount, play: Any) -> None:
     for place, reason in enumerate(reasons):
         tab.locator("[data-lane=b] .lens-pass").first.locator(".lens-token").first.click()  # shows all of its pass
         tab.locator("[data-lane=b] .lens-ghost").nth(place).click()
-        assert tab.inner_text(".lens-card-where") == f"Pass 1 · position {place + 3} of 4 · not accepted"
+        assert tab.inner_text(".lens-card-where") == f"Pass 1 · proposal {place + 3} of 4 · not accepted"
         assert tab.inner_text(".lens-card-reason") == reason
         assert tab.locator(".lens-alternatives").is_hidden()
     details(tab)
