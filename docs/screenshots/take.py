@@ -106,7 +106,7 @@ def take(chromium: Browser, url: str, size: str, scheme: str) -> None:
 
 def main() -> int:
     """Start the app, take the pictures, stop the app; the exit status."""
-    with served(sys.argv[1:]) as (url, _), sync_playwright() as playwright:
+    with served(sys.argv[1:]) as url, sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=browser(), args=["--no-sandbox"])
         for size in SIZES:
             for scheme in SCHEMES:

@@ -5,14 +5,13 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
 @contextmanager
-def served(arguments: Sequence[str] = (), module: str = "app") -> Iterator[tuple[str, int]]:
-    """`python -m MODULE ARGUMENTS` while the context lasts: its address and its process id.
+def served(arguments: Sequence[str] = (), module: str = "app") -> Iterator[str]:
+    """`python -m MODULE ARGUMENTS` while the context lasts: its address.
 
     Raises:
         SystemExit: it did not start.
@@ -22,16 +21,9 @@ def served(arguments: Sequence[str] = (), module: str = "app") -> Iterator[tuple
             said = process.stdout.readline() if process.stdout else ""
             if "http" not in said:
                 raise SystemExit(f"python -m {module} did not start")
-            yield said.split()[-1], process.pid
+            yield said.split()[-1]
         finally:
             process.terminate()
-
-
-def resident_megabytes(pid: int) -> float:
-    """The resident memory of a process, as Linux tells it."""
-    status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
-    [line] = [line for line in status.splitlines() if line.startswith("VmRSS:")]
-    return int(line.split()[1]) / 1024
 
 
 def browser() -> str:
