@@ -86,7 +86,7 @@ def test_what_is_drawn_is_what_the_record_says(in_node: InNode, decode: Decode, 
 
 
 def test_a_pass_without_masks_says_so(in_node: InNode, decode: Decode) -> None:
-    for window, said in (("auto", " This pass read no mask: as many are read as pay."), ("fixed", "")):
+    for window, said in (("auto", " This pass read no mask, since none would pay."), ("fixed", "")):
         *_, last = in_node(MODULES, DRAWN, decode("sliding_window", window=window, max_new_tokens=1))
         assert last["outcome"] == f"1 token proposed and accepted.{said}"
         assert last["reasons"][0].endswith(f"always accepted.{said}")

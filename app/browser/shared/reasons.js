@@ -11,7 +11,7 @@ function reaching(score, met) {
 
 // What is said of a pass at a threshold that has one proposal, where the window fits the text; else nothing.
 export const noMask = ({ window }, threshold, proposals) =>
-  window === "auto" && threshold !== null && proposals === 1 ? " This pass read no mask: as many are read as pay." : "";
+  window === "auto" && threshold !== null && proposals === 1 ? " This pass read no mask, since none would pay." : "";
 
 const SENTENCES = {
   first: ({ none = "" }) => `It read only real tokens, so it is the autoregressive token, which is always accepted.${none}`,

@@ -82,7 +82,7 @@ def test_no_score_looks_as_if_it_met_the_threshold(
     tab.locator(".lens-text .lens-token").first.hover()
     assert shown in tab.inner_text(".lens-card")
     assert tab.inner_text(".lens-card-reason").endswith(
-        "always accepted. This pass read no mask: as many are read as pay."
+        "always accepted. This pass read no mask, since none would pay."
     )
 
 
