@@ -19,8 +19,7 @@ def window(ids: list[list[int]], slots: list[list[int]], keep: int, **options: o
     return Window(ids_RQ=torch.tensor(ids), slots_RQ=torch.tensor(slots), extent=extent, keep=keep, **trees, **options)
 
 
-ACROSS = {"positions_RQ": [[0, 1, 1]], "sees_RQQ": [[[1, 0, 0], [1, 1, 0], [1, 1, 1]]]}
-"""A tree in which a column sees one of another branch."""
+ACROSS = {"positions_RQ": [[0, 1, 1]], "sees_RQQ": [[[1, 0, 0], [1, 1, 0], [1, 1, 1]]]}  # a column sees another branch
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ class PassTimes:
             (first := self._first.setdefault((masked, size), [])).append(seconds)
             if len(first) >= TIMED:
                 times[size] = min(first)
-        elif 2 * seconds < usual:  # which was wrong, as are others of then
+        elif 2 * seconds < usual:  # it was wrong, and so may be the others
             self._seconds[masked], self._first = {size: seconds}, {}
         else:
             times[size] += (FASTER if seconds < usual else SLOWER) * (min(seconds, 2 * usual) - usual)

@@ -61,8 +61,5 @@ class Relaxed(SelfSpeculative):
 
 
 def method_of(engine: Engine, settings: DecodingSettings) -> SelfSpeculative:
-    """The method that these settings ask for; with layout `auto` a policy chooses what each row spends.
-
-    ValueError as for exact decoding.
-    """
+    """The method that these settings ask for. ValueError as for exact decoding."""
     return exact_method_of(engine, settings, "relaxed", Relaxed)

@@ -219,8 +219,7 @@ class Reach:
         if -self.spending < self.patience:
             return False
         self.spending, self.patience = 0, min(2 * self.patience, AGAIN)
-        self.__post_init__()
-        self.seen, self.missed = 0.0, MISSES - 2
+        self.shares, self.seen, self.missed = Reach(self.masks).shares, 0.0, MISSES - 2
         return True
 
     def count(self, price: float) -> int:

@@ -27,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _serve(options)
         from mars.serve.application import deploy
 
-        print(f"{options.name or options.checkpoint} is at {deploy(options, _keys(options))}/v1", flush=True)
+        _say(options, deploy(options, _keys(options)))
         return 0
     except ValueError as error:
         sys.stderr.write(f"mars.serve: {error}\n")
@@ -62,8 +62,7 @@ def _serve(options: argparse.Namespace) -> int:
         timeout_graceful_shutdown=options.grace,
     )
     host, port = listening.getsockname()[:2]
-    address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-    print(f"{options.name or options.checkpoint} is at {address}/v1", flush=True)
+    _say(options, f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}")
     with suppress(KeyboardInterrupt):  # which uvicorn raises once more when it has shut down
         uvicorn.Server(config).run(sockets=[listening])
     return 0
@@ -73,6 +72,10 @@ def _keys(options: argparse.Namespace) -> frozenset[bytes] | None:
     from mars.serve.guard import read_keys
 
     return None if options.api_keys is None else read_keys(options.api_keys)
+
+
+def _say(options: argparse.Namespace, address: str) -> None:
+    print(f"{options.name or options.checkpoint} is at {address}/v1", flush=True)
 
 
 def parser() -> argparse.ArgumentParser:

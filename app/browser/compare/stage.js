@@ -181,8 +181,8 @@ class Stage extends RunView {
     if (![null, window.scrollY].includes(this.scrolled) || this.root.dataset.state !== "running") return;
     const ends = this.lanes.list.map(({ passes }) => passes.at(-1)?.nodes[0].getBoundingClientRect());
     const seen = ends.filter((end) => end && end.left >= 0 && end.left < innerWidth); // a phone shows one lane
-    const ceiling = document.querySelector(".lens-controls")?.getBoundingClientRect().bottom ?? 0;
     if (!seen.length) return; // and the browser may still scroll, since these lanes are shorter than the last
+    const ceiling = document.querySelector(".lens-controls")?.getBoundingClientRect().bottom ?? 0;
     const above = seen.every(({ top }) => top < ceiling);
     const below = Math.max(0, Math.max(...seen.map(({ bottom }) => bottom)) - this.board.getBoundingClientRect().top);
     window.scrollBy(0, above ? this.track.getBoundingClientRect().top - ceiling : below);

@@ -5,6 +5,7 @@ import pytest
 
 from app.models import placement
 from app.models.placement import Loader, is_out_of_memory, spare_threads
+from mars.decoding.policy import Policy
 
 
 class Engine:
@@ -29,6 +30,10 @@ def loader(monkeypatch: pytest.MonkeyPatch, chosen: list[int]) -> Loader:
     monkeypatch.setattr(placement, "on", lambda device: pytest.MonkeyPatch.context())
     monkeypatch.setattr("torch.set_num_threads", chosen.append)
     return Loader("auto")
+
+
+def test_loading_times_passes_without_masks(tiny_folder: Any) -> None:
+    assert Policy(Loader("cpu")(str(tiny_folder)).engine).times.knows(1)
 
 
 @pytest.mark.parametrize(
