@@ -17,6 +17,7 @@ from analysis.runs.schema import is_judged
 from analysis.stats.intervals import Interval
 from analysis.stats.pairs import identical_texts, paired_difference
 from analysis.stats.resampling import accuracy, ratio_of_sums, tokens_per_forward, tokens_per_second
+from analysis.stats.strata import grouped, groups_of
 from analysis.stats.turns import time_gain
 from mars.decoders import BASELINE, TABLE
 
@@ -99,7 +100,9 @@ def _measured(runs: RunStore, row: dict[str, Any], task: str, baselines: _Baseli
 
 
 def _of(rows: pd.DataFrame, task: str) -> pd.DataFrame:
-    return rows if task == POOLED else rows[rows["task"] == task]
+    """The rows of this family; questions by their categories, the strata of their resamples, as in the claims."""
+    part = rows if task == POOLED else rows[rows["task"] == task]
+    return grouped(part, groups_of(str(part["task"].iloc[0]))) if len(part) else part
 
 
 def _or_none(measure: Callable[..., Interval], *rows: pd.DataFrame) -> Interval:

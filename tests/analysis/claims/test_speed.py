@@ -94,5 +94,13 @@ def test_fair_baseline(fabricate: Any, tmp_path: Path, low: float, verdict: Clai
     assert (finding.commands, finding.n) == (["python -m analysis bench"], [48])
     [row] = finding.comparisons
     assert row.compared["CPU"] == "a machine"
-    assert row.measured["fastest with τ"] == "sliding_window@0.95"
+    assert row.measured["fastest with τ"] == "sliding_window, τ = 0.95"
     assert row.measured["× our AR"].startswith("3.00×")
+
+
+def test_a_batch_without_a_threshold_stays_in_the_table(fabricate: Any, tmp_path: Path) -> None:
+    found = bench(1.5)
+    found["results"] += bench(1.5, batch_size=8)["results"][:2]
+    (tmp_path / "bench-here.json").write_text(json.dumps(found))
+    first, second = judge(read_evidence(fabricate.store([]), tmp_path))[CLAIMS[-1]].comparisons
+    assert [*first.measured] == [*second.measured]
