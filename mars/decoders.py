@@ -33,7 +33,7 @@ STAGES: tuple[Stage, ...] = get_args(Stage)
 HINTS: dict[FamilyName, str] = {
     "ar": "One token per forward pass.",
     "masks": "Several tokens per forward pass: all whose confidence reaches τ.",
-    "exact": "Several tokens per forward pass, and the same text as one token per pass.",
+    "exact": "Several tokens per forward pass, and the text that this model writes with one.",
 }
 """What a pass of each family of decoders writes, whose passes look alike."""
 

@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 
 from analysis.figures.figure import Figure
 from analysis.figures.points import ACCURACY, AGREEMENT, PER_FORWARD, PER_SECOND, POINTS, SAME_TEXT
-from analysis.figures.style import BASELINE, BASELINE_RANK, NEUTRAL, Look, drawn, empty, finish, translucent
+from analysis.figures.style import BASELINE, BASELINE_RANK, NEUTRAL, Look, empty, finish, translucent
 from analysis.figures.words import folded
 from mars import decoders
 
@@ -102,7 +102,6 @@ def frontier(table: pd.DataFrame, *, against: str = PER_FORWARD) -> go.Figure:
 def _trace(name: str, rows: pd.DataFrame, x: str, y: str) -> go.Scatter:
     look = Look.number(int(rows["rank"].iloc[0]))
     size = 13 if look == BASELINE else 8  # its cross shows behind and before the marks of others
-    marks = drawn(look, rows["hover"].tolist(), rows["id"].tolist(), size=size)
     return go.Scatter(
         name=folded(name, LEGEND_WIDTH),
         legendgroup=name,
@@ -111,7 +110,12 @@ def _trace(name: str, rows: pd.DataFrame, x: str, y: str) -> go.Scatter:
         y=rows[y].tolist(),
         error_x=_errors(rows, x, look.colour),
         error_y=_errors(rows, y, look.colour),
-        **marks | ({} if len(rows) > 1 else {"mode": "markers"}),
+        mode="lines+markers" if len(rows) > 1 else "markers",
+        line={"color": look.colour, "width": 2, "dash": look.dash},
+        marker={"color": look.colour, "size": size, "symbol": look.symbol},
+        customdata=rows["id"].tolist(),
+        hovertext=rows["hover"].tolist(),
+        hoverinfo="text",
     )
 
 
@@ -132,7 +136,8 @@ FRONTIER = Figure(
     reading="Up is more accurate: the difference from AR on the same problems, in points, with its 95 % interval. "
     "For answers that are not scored, up is the share of tokens that equal those of one-token mode. Right is "
     "more tokens, per second or per forward pass. A line joins the thresholds of one decoder, from one-token "
-    "mode to the lowest; a decoder without a threshold is a single mark. The dashed line is AR.",
+    "mode to the lowest; a decoder without a threshold is a single mark. Where answers are scored, the grey line at 0 "
+    "is AR.",
     draw=frontier,
     points=frontier_points,
 )

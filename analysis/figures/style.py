@@ -6,10 +6,8 @@ Only the template depends on the background, so a page changes between light and
 from __future__ import annotations
 
 import html
-from collections.abc import Sequence
 from dataclasses import dataclass
 from textwrap import wrap
-from typing import Any
 
 import plotly.graph_objects as go
 
@@ -57,18 +55,6 @@ class Look:
 
 BASELINE = Look(NEUTRAL, "x", "dash")
 BASELINE_RANK = -1
-
-
-def drawn(look: Look, hover: Sequence[str], ids: Sequence[str] | None = None, *, size: int = 8) -> dict[str, Any]:
-    """A series for `go.Scatter`: its line, its marks with their runs, and the text over them."""
-    return {
-        "mode": "lines+markers",
-        "line": {"color": look.colour, "width": 2, "dash": look.dash},
-        "marker": {"color": look.colour, "size": size, "symbol": look.symbol},
-        "customdata": ids,
-        "hovertext": hover,
-        "hoverinfo": "text",
-    }
 
 
 def plain(text: object) -> str:
@@ -129,6 +115,7 @@ def finish(figure: go.Figure, name: str, *, plot_height: int = PLOT_HEIGHT) -> g
         height=plot_height + _AXIS + _TITLE_HEIGHT + _LEGEND_LINE * -(-lines // _IN_A_LINE),
         meta={"plot_height": plot_height},
         margin={"l": 8, "r": 12, "t": _TITLE_HEIGHT if figure.layout.annotations else _NO_TITLE, "b": 8},
+        minreducedheight=2,  # else Plotly takes the room of the words around a single bar
         hovermode="closest",
         uirevision=name,
         legend={

@@ -47,6 +47,12 @@ _TELLING = ("device", "dtype")
 """The columns that are named where lines would have one name."""
 
 
+def title_words(row: Row) -> str:
+    """The name of the decoder as people read it: "MARS, threshold"."""
+    decoder = str(row["decoder"])
+    return decoders.TABLE[decoder].title if decoder in decoders.TABLE else decoder
+
+
 def decoder_words(row: Row) -> str:
     """Decoder and settings, the threshold aside: "sliding_window · B 4 · margin".
 
@@ -72,11 +78,6 @@ def _continues(row: Row) -> bool:
 def task_words(task: object) -> str:
     """The name of a family of problems, or of a benchmark: "word problems", "IFEval"."""
     return _BENCHMARKS.get(str(task), str(task).replace("_", " "))
-
-
-def series_words(row: Row) -> str:
-    """The name of the series of this run: the settings that all its points share, but for the threshold."""
-    return f"{model_words(row)} · {decoder_words(row)}"
 
 
 def model_words(row: Row) -> str:
@@ -110,9 +111,8 @@ def heeds_threshold(row: Row) -> bool:
 
 def hover(row: Row, *first: str) -> str:
     """The text of a mark, as Plotly's HTML: its name, model, setting, further lines, measured values, and machine."""
-    info = decoders.TABLE.get(row["decoder"])
     setting = joined(decoder_words(row), threshold_words(row))
-    title = joined(info.title if info else str(row["decoder"]), threshold_words(row))
+    title = joined(title_words(row), threshold_words(row))
     problems = joined(
         None if missing(row.get("n")) else f"n = {int(row['n'])}",
         _families(row),
@@ -231,7 +231,7 @@ def _over(table: pd.DataFrame) -> pd.Series:
 
 def _series(records: Sequence[Row]) -> list[str]:
     """The settings common to a line, in words; device, number format and tasks are named if they differ."""
-    names = [series_words(row) for row in records]
+    names = [f"{model_words(row)} · {decoder_words(row)}" for row in records]
     for column in _TELLING:
         values: dict[str, set[object]] = {}
         for name, row in zip(names, records, strict=True):

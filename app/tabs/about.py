@@ -14,8 +14,8 @@ _RELATIVE = re.compile(r"\[([^\]]+)\]\((?!https?://)[^)]*\)")
 NO_CLAIMS = "No claim has been tested here yet."
 LEAD = (
     "MARS (Mask AutoRegreSsion) fine-tunes an autoregressive model so that masks appended to the text are filled in "
-    "one causal forward pass. The paper's models gain no parameters; SmolLM2 here gains a small adapter. Each claim is "
-    "judged on tiny models that know six families of synthetic problems, and on SmolLM2 where that has been measured."
+    "one causal forward pass. The model gains no parameters. Each claim is judged on tiny models that know six "
+    "families of synthetic problems, and on SmolLM2 where that has been measured."
 )
 
 

@@ -130,10 +130,9 @@ class Tab:
             view.submit(self._ended, None, [self.run, self.stop, kept], queue=False, **parts.QUIET)
 
     def settle(self, event: Any) -> None:
-        """After `event`, which sets the controls, steer and show the lanes."""
-        shown = [self.reading, self.lost]
-        steered = event.then(self.steer, [self.threshold, self.models], shown, **parts.QUIET)
-        self._introduce_after(steered.then)
+        """After `event`, which sets the controls, read the slider and show the lanes; a run that is on keeps its τ."""
+        read = event.then(self._read_slider, [self.threshold, self.models], [self.reading, self.lost], **parts.QUIET)
+        self._introduce_after(read.then)
 
     def _introduce_after(self, listen: Callable[..., Any]) -> None:
         listen(self._introduce, self.row.inputs, self.stage, **parts.LATEST)
@@ -209,10 +208,15 @@ class Tab:
             live.stop()
 
     def steer(self, value: float, key: object, request: gr.Request) -> tuple[str, str]:
-        """Handle a move of the slider; the value in words, and what was measured there of the pair `key`."""
+        """Handle a move of the slider, which acts on a run that is on; the same as `_read_slider`."""
+        found = self._read_slider(value, key)
+        if live := self.runner.sessions.live(str(request.session_hash)):
+            live.slider.threshold = threshold_of(value)
+        return found
+
+    def _read_slider(self, value: float, key: object) -> tuple[str, str]:
+        """The value in words, and what was measured there of the pair `key`."""
         with parts.refusing():
-            if live := self.runner.sessions.live(str(request.session_hash)):
-                live.slider.threshold = threshold_of(value)
             return threshold_words(value), stop_words(value, self.starts[self.pair(key).key])
 
     def _set_pace(self, value: float, request: gr.Request) -> None:

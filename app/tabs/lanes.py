@@ -24,10 +24,8 @@ USUAL_THRESHOLDS: dict[ScoreName, float] = {
     "entropy": DEFAULT_ENTROPY,
 }
 NO_DRAFT = ""
-_IN_ORDER = (
-    *("threshold", "score", "window", "block_size", "layout", "cache_block_size", "draft", "draft_tokens"),
-    *("temperature", "top_p", "seed", "extra_proposal"),
-)
+_IN_ORDER = """threshold score window block_size layout cache_block_size draft draft_tokens
+    temperature top_p seed extra_proposal""".split()
 """The order of the settings on the page."""
 FEWEST = 2
 

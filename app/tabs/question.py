@@ -106,7 +106,7 @@ def _answer(prompt: str, task: str, seed: float) -> str:
     return problems.known_answer(problem) if problem else ""
 
 
-def build_models(pairs: Sequence[Pair], note: str = "") -> gr.Radio:
+def build_models(pairs: Sequence[Pair], note: str) -> gr.Radio:
     """The choice of a pair, shown where there is one; the first is chosen at first, `note` is a sentence about it."""
     several = len(pairs) > 1
     with gr.Row(elem_classes="lens-models", visible=several or bool(note) or HIDDEN):

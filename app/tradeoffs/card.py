@@ -8,9 +8,9 @@ from typing import Any
 from analysis.figures import words
 from analysis.runs import RunStore
 from analysis.runs.schema import is_judged
+from analysis.text_table import signed
 from app.compare import problems
 from app.tradeoffs.run_cache import RunCache
-from mars import decoders
 from mars.checkpoint.sources import weights_digest
 from mars.config import DEFAULTS, METHOD_FIELDS
 from mars_tasks import TASKS, numbered
@@ -18,10 +18,8 @@ from mars_tasks import TASKS, numbered
 PAGE = 6
 MOST_BYTES = 4 * 2**30  # of weights that are read to compare them
 Entry = Mapping[str, Any]
-_PROVENANCE = (
-    *("hardware", "device", "dtype", "threads", "batch_size", "seed", "date", "plan", "group", "commit"),
-    *("torch", "transformers", "python", "id"),
-)
+_PROVENANCE = """hardware device dtype threads batch_size seed date plan group commit
+    torch transformers python id""".split()
 _LABELS = {"dtype": "Number format", "batch_size": "Batch size", "plan": "Study", "group": "Timed group"}
 
 
@@ -71,21 +69,19 @@ def lane_choice(entry: Entry, row: words.Row, checkpoint: str | None, draft: str
 
 def _measure(row: words.Row, name: str) -> dict[str, str]:
     label, factor, form, unit = words.MEASURES[name]
-    value, *ends = (factor * row[column] for column in (name, f"{name}_low", f"{name}_high"))
-    low, high = sorted(ends)
+    value, *ends = (signed(each, form) for each in words.measure_values(row, name, factor))
     if name == "speedup" and not words.missing(row.get("over")):
         label = f"Against AR, measured in turn with it ({row['over']})"
     return {
         "label": label[0].upper() + label[1:],
-        "value": f"{value:{form}}{unit}",
-        "interval": "" if words.missing(low) else f"{low:{form}} to {high:{form}}",
+        "value": value + unit,
+        "interval": " to ".join(ends),
     }
 
 
 def called(row: words.Row) -> str:
     """The title of its decoder, with its threshold and what it drafts with."""
-    info, drafts = decoders.TABLE.get(row["decoder"]), words.drafts_words(row)
-    title = info.title if info else str(row["decoder"])
+    title, drafts = words.title_words(row), words.drafts_words(row)
     named = [f"{title} ({drafts})" if drafts else title, words.threshold_words(row)]
     return " at ".join(filter(None, named))
 

@@ -45,7 +45,7 @@ class View(Strict):
     def of(cls, question: object) -> "View":
         """A view from what the page sent; ValueError with one sentence that names the value and what is allowed."""
         view: View = checked(cls, question, "the view")
-        if view.figure in _FORMER_FIGURES and view.figure not in FIGURES:  # of a link from before
+        if view.figure in _FORMER_FIGURES:  # of a link from before
             view = replace(view, figure=FRONTIER)
         checked(one_of(FIGURES), view.figure, "figure")
         checked(one_of(AXES), view.against, "against")
@@ -174,7 +174,7 @@ def _plain(label: str, name: str, form: str = "", *, number: bool = True) -> Col
 
 _COLUMNS: tuple[Column, ...] = (
     ("Model", words.model_words, None),
-    ("Decoder", words.decoder_words, None),
+    ("Decoder", lambda row: words.joined(words.title_words(row), words.decoder_words(row)), None),
     ("Threshold", words.threshold_words, lambda row: []),
     ("Qualifies", lambda row: "" if "qualifies" not in row else "yes" if row["qualifies"] else "no", None),
     _plain("p of the loss", "p_value", ".2g"),

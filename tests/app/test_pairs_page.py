@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Page
 
 from app.compare import problems
-from tests.app.driving import run, said, wait_said
+from tests.app.driving import begin, finish, run, said, wait_said
 
 Visit = Callable[..., Page]
 pytestmark = pytest.mark.browser
@@ -28,7 +28,7 @@ def is_shown(tab: Page, selector: str) -> bool:
 
 
 def test_a_run_waits_for_its_model(two_pairs: Any, visit: Visit) -> None:
-    tab = visit(two_pairs.url + "?pace=0")
+    tab = visit(two_pairs.url + "?pace=0&tau=0.5")
     assert tab.input_value("#prompt textarea") == SKY
     tab.fill("#prompt textarea", "Which?")  # what stands below is no answer to this any more
     tab.wait_for_selector(".lens-recorded", state="detached")
@@ -41,6 +41,13 @@ def test_a_run_waits_for_its_model(two_pairs: Any, visit: Visit) -> None:
     agreement = tab.locator(".lens-lane-exact .lens-lane-agreement")
     assert (agreement.inner_text(), agreement.get_attribute("data-tokens")) == ("Same text as AR", tokens)
     assert tab.inner_text(".lens-lane-masks .lens-lane-agreement") == ""
+    begin(tab, "Readable")
+    choose(tab, 1)  # whose slider begins elsewhere: what runs keeps its τ
+    finish(tab)
+    thresholds = tab.eval_on_selector_all(
+        "[data-lane=b] [data-threshold]", "all => all.map(each => each.dataset.threshold)"
+    )
+    assert set(thresholds) == {"0.5"}
 
 
 @pytest.fixture(scope="module")

@@ -204,6 +204,8 @@ def test_a_view_has_an_address(site: Any, shown: Page, visit: Visit) -> None:
     other.go_back()
     other.wait_for_selector(".trade-card", state="hidden")
     assert other.locator(".trade-field", has_text="Question").locator("select").input_value() == "equal_accuracy"
+    other.goto(f"{site.url}?tab=tradeoffs&figure=gone")
+    other.wait_for_selector(".trade[data-figure=frontier][data-state=shown]")
     choose(tab, "Question", "frontier")
 
 

@@ -6,7 +6,8 @@ import { addressOf, csvOf, viewOf } from "../../app/browser/tradeoffs/view.js";
 
 globalThis.window = { addEventListener: () => {}, scrollTo: () => {} };
 const asks = {};
-globalThis.document = { getElementById: () => null, dispatchEvent() {}, addEventListener: (name, act) => (asks[name] = act) };
+const TABLE = { textContent: process.env.LENS_DECODERS };
+globalThis.document = { getElementById: (id) => (id === "lens-decoders" ? TABLE : null), dispatchEvent() {}, addEventListener: (name, act) => (asks[name] = act) };
 globalThis.location = { search: "", pathname: "/", hash: "", get href() { return `http://lens.test/${this.search}`; } };
 globalThis.history = {
   state: null,
@@ -104,4 +105,7 @@ test("what another tab asks of Compare is an address", async () => {
   address.settings.open({ models: "tiny" });
   await new Promise(setImmediate);
   assert.deepEqual(asked.at(-1), { models: "tiny" });
+  asks["lens:use"]({ detail: { choice: { decoder: "self_speculative" } } });
+  await new Promise(setImmediate);
+  assert.equal(asked.at(-1).lanes, "2", "a third lane would write the same");
 });

@@ -8,7 +8,8 @@
 // Values are strings from anywhere: check them, and use them as text only. `restore` may be async; names that are null
 // are all its own to refuse.
 
-import { announce } from "./dom.js";
+import { decoderOf } from "./decoders.js";
+import { announce, openTab } from "./dom.js";
 
 const OWN_PRESET = "Own"; // of a lane whose settings are not those of a preset
 const FIRST_TAB = "compare";
@@ -54,7 +55,7 @@ class Address {
 
   turn(tab) {
     const known = this.tabs.includes(tab);
-    if (!known) this.refuse([["tab", tab]]);
+    if (!known) this.onRefused([["tab", tab]]);
     this.tab = known ? tab : FIRST_TAB;
   }
 
@@ -71,13 +72,9 @@ class Address {
     const { names, restore } = this.members.get(tab);
     const unknown = Object.keys(values).filter((name) => names && !names.includes(name));
     const refused = [...unknown, ...((await restore({ ...values })) ?? [])];
-    this.refuse(refused.map((name) => [name, values[name]]));
+    this.onRefused(refused.map((name) => [name, values[name]]));
     for (const name of refused) if (this.views[tab][name] === values[name]) delete this.views[tab][name];
     if (refused.length) this.settle(tab);
-  }
-
-  refuse(pairs) {
-    if (pairs.length) this.onRefused(pairs);
   }
 
   say(tab, values) {
@@ -140,24 +137,22 @@ class Address {
     clearTimeout(this.timer);
     const { tab, views } = readAddress();
     this.turn(tab);
-    this.show();
+    openTab(this.tab);
     const [before, after] = [this.views[this.tab] ?? {}, views[this.tab] ?? {}];
     this.views[this.tab] = after;
     if (this.members.has(this.tab) && JSON.stringify(before) !== JSON.stringify(after)) this.restore(this.tab, after);
   }
-
-  show() {
-    document.getElementById(`tab-${this.tab}-button`)?.click();
-  }
 }
 
 const SECOND = "b."; // what the names of the second lane's settings begin with
+const OF_A_QUESTION = new Set(["task", "seed", "prompt", "models", "start"]);
 
-// The settings of a lane, the fields of a `LaneChoice`, as an address names them.
+// The settings of a lane (a `LaneChoice`) in an address. Beside an exact one there is no third, which writes the same.
 function inAddress({ follows = true, threshold = null, ...fields }) {
   const mode = follows ? "slider" : threshold === null ? "one" : "own";
   const said = Object.entries({ ...fields, mode, threshold }).filter(([, value]) => value !== null);
-  return Object.fromEntries(said.map(([name, value]) => [`${SECOND}${name}`, value]));
+  const lanes = decoderOf(fields.decoder).family === "exact" ? { lanes: 2 } : {};
+  return { ...lanes, ...Object.fromEntries(said.map(([name, value]) => [`${SECOND}${name}`, value])) };
 }
 
 // The settings of Compare in the address. They belong to Python's components: Gradio tells their values here, and Python
@@ -179,13 +174,15 @@ class SettingsInAddress {
   // What is asked for, as an address says it: {task, seed}, settings of the second lane in place of its own, or {models},
   // which leaves the number of lanes alone.
   open(asked) {
-    const gone = [...(asked.task ? ["task", "seed", "prompt", "models", "start"] : []), ...("b.mode" in asked ? [SECOND] : [])];
-    const left = ([name]) => (asked.models ? name === "lanes" : !gone.some((each) => name.startsWith(each)));
-    const before = Object.entries(this.address.views[FIRST_TAB] ?? {}).filter(left);
+    const stays = ([name]) => {
+      if (asked.models) return name === "lanes";
+      return !(asked.task && OF_A_QUESTION.has(name)) && !("b.mode" in asked && name.startsWith(SECOND));
+    };
+    const before = Object.entries(this.address.views[FIRST_TAB] ?? {}).filter(stays);
     this.place.say({ ...Object.fromEntries(before), ...asked });
     this.address.write();
     this.address.restore(FIRST_TAB, this.address.views[FIRST_TAB]);
-    document.getElementById(`tab-${FIRST_TAB}-button`)?.click();
+    openTab(FIRST_TAB);
     window.scrollTo(0, 0);
   }
 
@@ -224,7 +221,7 @@ class SettingsInAddress {
   // Python has restored what it could; `refused` are the [name, value] pairs that it could not, `usual` the defaults with
   // this choice of models.
   hear({ refused, usual }) {
-    this.address.refuse(refused);
+    this.address.onRefused(refused);
     this.usual = usual;
     if (this.values) this.change(this.values);
   }

@@ -1,6 +1,7 @@
 // The card of a mark: what was measured, where it comes from, and what can be done with it.
 
 import { announce, bringIntoView, button, make, put, status } from "../shared/dom.js";
+import { verdictWords } from "../shared/tokens.js";
 
 const RIGHTS = [["Right and wrong", null], ["Right", true], ["Wrong", false]];
 
@@ -100,10 +101,9 @@ export class TradeSamples {
   }
 
   item({ family, number, prompt, answer, text, right, tokens, passes, cut }) {
-    const badge = make("span", `lens-badge ${right ? "right" : "wrong"}`, right ? "✓ right" : "× wrong");
     const facts = `${tokens} tokens in ${passes} passes${cut ? ", cut at the limit" : ""}`;
     const head = put(make("div", "lens-row"), make("b", "", `${family} ${number}`));
-    if (right !== null) head.append(badge); // null: nobody judged it
+    if (right !== null) head.append(make("span", `lens-badge ${right ? "right" : "wrong"}`, verdictWords(right)));
     put(head, make("span", "lens-note", facts));
     const item = put(make("li", "lens-stack trade-sample"), head);
     if (prompt) item.append(make("p", "lens-pre lens-note", prompt));

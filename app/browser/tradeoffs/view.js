@@ -81,6 +81,7 @@ class TradeView {
     const shown = await this.questions.ask("view", { about: view });
     this.busy = false;
     if (mine !== this.number) return this.refresh();
+    if (shown.problem && mine === 1) return this.change(TRADE_VIEW); // a link named what is not there
     this.status.textContent = shown.problem ?? "";
     if (!shown.problem) await this.show(view, shown);
     this.root.dataset.figure = this.view.figure;
@@ -123,7 +124,9 @@ export function csvOf({ columns, rows }) {
   const most = columns.map((_, place) => Math.max(0, ...rows.map(({ numbers }) => numbers[place].length)));
   const heads = columns.map(({ label }, place) => [label, `${label}, low`, `${label}, high`].slice(0, most[place] || 1));
   const safe = (words) => (FORMULA.test(words) ? `'${words}` : words);
-  const values = ({ cells, numbers }) => heads.flatMap((head, place) => head.map((_, end) => (most[place] ? String(numbers[place][end] ?? "") : safe(cells[place]))));
+  const digits = (head, values) => head.map((_, end) => String(values[end] ?? ""));
+  const values = ({ cells, numbers }) =>
+    heads.flatMap((head, place) => (most[place] ? digits(head, numbers[place]) : [safe(cells[place])]));
   const quoted = (words) => `"${words.replaceAll('"', '""')}"`;
   const lines = [["Run", ...heads.flat()], ...rows.map((row) => [row.id, ...values(row)])];
   return lines.map((line) => `${line.map(quoted).join(",")}\r\n`).join("");

@@ -65,6 +65,7 @@ def test_equal_accuracy_takes_the_fastest_sure_setting(table: pd.DataFrame) -> N
     margin = points[points["series"] == "mars-b8 · sliding_window · margin"].iloc[0]
     assert not margin["qualifies"]
     figure = figures.equal_accuracy(table, points=10)
+    assert figure.layout.minreducedheight < figure.layout.meta["plot_height"], "Plotly leaves its margins"
     assert not [label for label in figure.data[0].y if "margin" in label]
     assert "more without a setting" in figure.layout.annotations[-1].text.replace("<br>", " ")
 
