@@ -90,7 +90,8 @@ class AdmissionQueue:
         """Stand in line for a place; ValueError if the line is full."""
         ticket = Ticket(self)
         with self._changed:
-            if (waiting := len(self._line) - self.places) >= self.most_runs - self.places:
+            if len(self._line) >= self.most_runs:
+                waiting = len(self._line) - self.places
                 raise ValueError(f"The app is busy and its queue is full ({waiting} waiting). Try again in a moment.")
             self._line.append(ticket)
         return ticket

@@ -411,10 +411,10 @@ def _label(entry: Entry, own: str) -> str:
         return f"exact, {settings['layout']}"
     if entry["decoder"] not in ("sliding_window", RELAXED):
         return str(entry["decoder"])
-    extra = ", extra proposal" if settings["extra_proposal"] else ""
+    threshold = "one token" if settings["threshold"] is None else f"τ = {settings['threshold']:g}"
     if entry["decoder"] == RELAXED:
-        return f"relaxed, τ = {settings['threshold'] or 'none'}"
-    return f"{'one token' if settings['threshold'] is None else 'τ = ' + format(settings['threshold'], 'g')}{extra}"
+        return f"relaxed, {threshold}"
+    return threshold + (", extra proposal" if settings["extra_proposal"] else "")
 
 
 def _where(entry: Entry) -> str:

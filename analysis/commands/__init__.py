@@ -9,10 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from types import ModuleType
 
-COMMANDS = (
-    *("evaluate", "ifeval", "spec-bench", "agree", "bench", "columns", "sweep"),
-    *("calibrate", "card", "measured", "claims", "reproduce"),
-)
+COMMANDS = "evaluate ifeval spec-bench agree bench columns sweep calibrate card measured claims reproduce".split()
 
 
 def module_of(command: str) -> ModuleType:

@@ -72,19 +72,15 @@ class Stopwatch:
         return self.now()
 
 
-def is_continuous(decoder: str) -> bool:
-    """Whether waiting prompts take the places of rows that have ended."""
-    return decoder in METHODS
-
-
 def run(
     engine: Engine, decoder: str, settings: DecodingSettings, prompts: Prompts, places: int
 ) -> Iterator[ForwardPass]:
     """The records of decoding all prompts, row by row numbered from 0; at most `places` rows decode at once.
 
-    A decoder that is not continuous decodes batch after batch, each until its longest row has ended.
+    Waiting prompts take the places of rows that have ended. A decoder without a method decodes batch after batch, each
+    until its longest row has ended.
     """
-    if is_continuous(decoder):
+    if decoder in METHODS:
         check(engine, prompts, settings)
         control = Control(settings.threshold, settings.score)
         yield from decode(engine, prompts, settings, control, METHODS[decoder](engine, settings), places)

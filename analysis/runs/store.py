@@ -23,7 +23,7 @@ from analysis.runs.schema import (
 )
 from analysis.runs.tables import check_rows
 
-_AGGREGATES = (*("n", "correct", "accuracy", "tokens", "passes", "seconds", "tokens_per_forward", "tokens_per_second"),)
+_AGGREGATES = "n correct accuracy tokens passes seconds tokens_per_forward tokens_per_second".split()
 _NESTED = {"model": MODEL_FIELDS, "draft": MODEL_FIELDS, "settings": tuple(DEFAULT_SETTINGS)}
 
 

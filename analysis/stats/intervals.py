@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
@@ -21,22 +21,17 @@ class Interval:
     low: float = math.nan
     high: float = math.nan
 
-    @classmethod
-    def of(cls, row: Mapping[str, Any], name: str) -> Self:
-        """The interval in the columns `name`, `name`_low and `name`_high of a table's row."""
-        return cls(row[name], row[f"{name}_low"], row[f"{name}_high"])
-
     def columns(self, name: str) -> dict[str, float]:
         """The same as columns."""
         return {name: self.value, f"{name}_low": self.low, f"{name}_high": self.high}
 
-    def surely_above(self, other: Interval | float) -> bool:
-        """Whether the whole interval lies above the other, or above a number."""
-        return self.low > (other.high if isinstance(other, Interval) else other)
+    def surely_above(self, number: float) -> bool:
+        """Whether the whole interval lies above this number."""
+        return self.low > number
 
-    def surely_below(self, other: Interval | float) -> bool:
-        """Whether the whole interval lies below the other, or below a number."""
-        return self.high < (other.low if isinstance(other, Interval) else other)
+    def surely_below(self, number: float) -> bool:
+        """Whether the whole interval lies below this number."""
+        return self.high < number
 
     def scaled(self, factor: float) -> Interval:
         """The same in another unit, so points for shares; a negative factor swaps the ends."""

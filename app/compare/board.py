@@ -11,13 +11,13 @@ import mars_tasks as tasks
 from analysis.stats.intervals import wilson_interval
 from analysis.stats.pairs import PairedDifference
 from app.compare import lane_request, problems, stream
-from app.compare.comparison import Entry, Question
+from app.compare.comparison import Entry, Question, race_of
 from app.compare.event_stream import Step
 from app.compare.lane import Lane, baseline_of
 from app.compare.lane_choice import LaneChoice
 from app.compare.lane_request import LaneRequest, comparable
 from app.compare.runner import Runner, cannot_write
-from app.compare.starting import SHARED, device_lock, is_shared, prompt_ids, race
+from app.compare.starting import SHARED, prompt_ids
 from app.compare.stream import Card, Refusal, Status
 from app.models.sentences import error_sentence
 from app.scheduling import USUAL_LIMITS, AdmissionQueue, Limits, LiveRun, whole
@@ -159,7 +159,6 @@ class Pairs(StrictDict):
     """The `n` problems that a lane and the baseline have finished, by who is right; `p` is exact McNemar, two-sided."""
 
     n: int
-    both: int
     onlyBaseline: int
     onlyThis: int
     p: float
@@ -244,7 +243,6 @@ def pairs(lane: BoardLane, baseline: BoardLane) -> Pairs:
     difference = PairedDifference(n=len(verdicts), gained=gained, lost=lost)
     return {
         "n": difference.n,
-        "both": verdicts.count((True, True)),
         "onlyBaseline": lost,
         "onlyThis": gained,
         "p": round(difference.p_value, 5),
@@ -290,8 +288,8 @@ def _steps(runner: Runner, _: str, live: LiveRun, plan: Plan, choices: Sequence[
             baseline = lanes[key]
             yield Step((stream.state("running", f"The lanes solve {plan.count} problems."),))
         yield Step((ProblemBegun(kind="writing", problem=number),))
-        for entry in _finished(entries, live, runner.queue):
-            answer = lanes[entry.lane.key].add(number, problem, entry.lane)
+        for written in _finished(entries, live, runner.queue):
+            answer = lanes[written.key].add(number, problem, written)
             rows = (standing(lane, baseline) for lane in lanes.values())
             yield Step((answer, *rows))
         if live.stopped:
@@ -311,18 +309,14 @@ def _fitting(request: LaneRequest, chosen: Sequence[tasks.Problem], most: int) -
     return request
 
 
-def _finished(entries: Sequence[Entry], live: LiveRun, queue: AdmissionQueue) -> Iterator[Entry]:
+def _finished(entries: Sequence[Entry], live: LiveRun, queue: AdmissionQueue) -> Iterator[Lane]:
     """Each lane when it has finished its answer; none after the run was stopped."""
-    by_key = {entry.lane.key: entry for entry in entries}
-    running = {entry.lane.key: entry.records for entry in entries}
-    for lane, record, _ in race(running, lambda key: device_lock(by_key[key].lane.checkpoint, queue)):
-        entry = by_key[lane]
+    for lane, record, _ in race_of(entries, queue):
         if record is not None:
-            entry.lane.add(record)
-        elif entry.lane.finish_reason not in (None, "cancelled"):
-            entry.lane.shared = is_shared(entry.records)
-            entry.lane.end()
-            yield entry
+            lane.add(record)
+        elif lane.finish_reason not in (None, "cancelled"):
+            lane.end()
+            yield lane
         if live.stopped:
             return
 

@@ -81,25 +81,30 @@ def enter(request: LaneRequest, question: Question, live: LiveRun, queue: Admiss
     return Entry(request, lane, start(checkpoint, choice.decoder, ids, settings, control, queue.places, number))
 
 
+def race_of(entries: Sequence[Entry], queue: AdmissionQueue) -> Iterator[tuple[Lane, ForwardPass | None, float]]:
+    """The race of these lanes (`race`): a lane, its pass or None at its end, and its own model time."""
+    by_key = {entry.lane.key: entry for entry in entries}
+    running = {key: entry.records for key, entry in by_key.items()}
+    for key, record, clock_seconds in race(running, lambda key: device_lock(by_key[key].lane.checkpoint, queue)):
+        by_key[key].lane.shared = is_shared(running[key])
+        yield by_key[key].lane, record, clock_seconds
+
+
 def compare(entries: Sequence[Entry], question: Question, live: LiveRun, queue: AdmissionQueue) -> Iterator[Step]:
     """Run the lanes to their ends; yields steps: every pass, first differences, verdicts, the closing state."""
     lanes = [entry.lane for entry in entries]
-    by_key = {entry.lane.key: entry for entry in entries}
     baseline = baseline_of(lanes)
     differences = Differences(baseline.key, [lane.key for lane in lanes if lane is not baseline])
-    running = {entry.lane.key: entry.records for entry in entries}
-    open_lanes = dict.fromkeys(running)  # those whose end no message has told
-    for key, record, clock_seconds in race(running, lambda key: device_lock(by_key[key].lane.checkpoint, queue)):
-        lane = by_key[key].lane
-        lane.shared = is_shared(running[key])
+    open_lanes = {lane.key: lane for lane in lanes}  # those whose end no message has told
+    for lane, record, clock_seconds in race_of(entries, queue):
         if record is not None:
             yield _pass_step(lane, record, clock_seconds, lanes, differences)
         else:
-            del open_lanes[key]
-            parted = differences.add(key, ends=True) if lane.finish_reason == "stop" else []
+            del open_lanes[lane.key]
+            parted = differences.add(lane.key, ends=True) if lane.finish_reason == "stop" else []
             yield Step((lane.end(), *_parted(parted, baseline)))
         if live.stopped and any(lane.finish_reason is None for lane in lanes):
-            yield Step(tuple(by_key[key].lane.end() for key in open_lanes))
+            yield Step(tuple(lane.end() for lane in open_lanes.values()))
             break
     alike = differences.same(lane.key for lane in lanes if lane.finish_reason == "stop")
     yield Step(tuple(stream.Same(kind="same", lanes=[baseline.key, other]) for other in alike))
@@ -162,8 +167,8 @@ def _speed_ups(lanes: Sequence[Lane], baseline: Lane) -> dict[str, float | None]
 
 
 def _closing(lanes: Sequence[Lane], reason: str) -> stream.Message:
-    counts = [(lane.title, lane.tally.seconds, lane.tally.passes) for lane in lanes]
-    wrote = " ".join(f"{title}: {seconds:.2f} s, {n} pass{'' if n == 1 else 'es'}." for title, seconds, n in counts)
+    counts = [(lane.title, lane.tally.tokens, lane.tally.seconds) for lane in lanes]
+    wrote = " ".join(f"{title}: {n} token{'s' * (n != 1)} in {seconds:.2f} s." for title, n, seconds in counts)
     cancelled = any(lane.finish_reason == "cancelled" for lane in lanes)
     if cancelled and not any(lane.tally.tokens for lane in lanes):
         return stream.state("stopped", "Stopped before the first token.")

@@ -9,7 +9,7 @@ goes on where it stopped.
 import asyncio
 import threading
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -46,7 +46,7 @@ class Schedule:
     now: Callable[[], float]
     _due: float = 0.0
     _reached_seconds: float = 0.0
-    _total_seconds: Counter[str] = field(default_factory=Counter)
+    _total_seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     _passes: Counter[str] = field(default_factory=Counter)
 
     def due(self, step: Step, passes_per_second: float) -> float:
@@ -55,7 +55,7 @@ class Schedule:
         if step.pass_seconds <= 0.0 or passes_per_second <= 0.0:
             return now
         self._passes[step.lane] += 1
-        self._total_seconds[step.lane] += step.pass_seconds  # type: ignore[assignment]  # seconds are no int
+        self._total_seconds[step.lane] += step.pass_seconds
         ((slowest, passes),) = self._passes.most_common(1)
         passed = max(0.0, step.began_seconds - self._reached_seconds)
         self._reached_seconds = max(self._reached_seconds, step.began_seconds)

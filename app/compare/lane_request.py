@@ -17,10 +17,7 @@ from mars.decoders import HINTS
 if TYPE_CHECKING:
     from mars.checkpoint import Checkpoint
 
-_NOTED = (
-    *("score", "window", "extra_proposal", "cache_block_size", "draft_tokens", "draft"),
-    *("temperature", "top_p"),
-)
+_NOTED = "score window extra_proposal cache_block_size draft_tokens draft temperature top_p".split()
 _ALWAYS_NOTED = {"draft_tokens", "draft"}
 _DRAFTS_WITH: dict[LayoutName, str] = {
     "auto": "masks, copies or nothing, whatever pays",
@@ -178,7 +175,10 @@ def comparable(one: Checkpoint | None, other: Checkpoint | None) -> bool:
 
 
 def _size(checkpoint: Checkpoint | None) -> tuple[object, ...]:
-    """Layers and width. For a model on another machine, the machine: speeds of two machines are not compared."""
-    config = getattr(checkpoint and checkpoint.engine, "config", None)
-    size = tuple(getattr(config, name, None) for name in ("num_hidden_layers", "hidden_size"))
-    return size if config or checkpoint is None else (checkpoint.place,)
+    """Layers and width, of the target where a draft model proposes. For a model on another machine, the machine: speeds
+    of two machines are not compared.
+    """
+    if checkpoint is None:
+        return ()
+    config = getattr(getattr(checkpoint.engine, "target", checkpoint.engine), "config", None)
+    return (config.num_hidden_layers, config.hidden_size) if config else (checkpoint.place,)

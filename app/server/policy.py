@@ -24,7 +24,7 @@ _PAGE = (
 )
 
 
-def common_headers(framed_by: str = "") -> dict[str, str]:
+def common_headers(framed_by: str) -> dict[str, str]:
     """The headers of every answer; a page has `page_policy` besides."""
     headers = {
         "x-content-type-options": "nosniff",
@@ -36,7 +36,7 @@ def common_headers(framed_by: str = "") -> dict[str, str]:
     return headers if framed_by else headers | {"x-frame-options": "SAMEORIGIN"}
 
 
-def page_policy(page: bytes, framed_by: str = "") -> str:
+def page_policy(page: bytes, framed_by: str) -> str:
     """The content-security policy of this very page, which allows the inline scripts that it was sent with."""
     reader = _InlineScripts()
     reader.feed(page.decode(errors="replace"))

@@ -37,11 +37,9 @@ MASKS_FILE = "masks.safetensors"
 _LAST_GATED = "4ebfdf5"  # the last commit that ran adapters which act at masks alone
 _KEY = re.compile(r"(?:.*\.)?layers\.(\d+)\.(self_attn|mlp)\.(\w+)\.lora_([AB])(?:\.default)?\.weight")
 # The options of PEFT's LoRA that the product of A and B can have; None and empty values mean an option is not used.
-_FREE = {
-    *("task_type", "auto_mapping", "peft_version", "base_model_name_or_path", "revision", "inference_mode", "r"),
-    *("target_modules", "layers_to_transform", "lora_alpha", "lora_dropout", "use_rslora", "runtime_config"),
-    *("megatron_core", "qalora_group_size", "eva_config"),
-}
+_FREE = """task_type auto_mapping peft_version base_model_name_or_path revision inference_mode r target_modules
+    layers_to_transform lora_alpha lora_dropout use_rslora runtime_config megatron_core qalora_group_size
+    eva_config""".split()
 _ALLOWED: dict[str, tuple[object, ...]] = {
     "peft_type": ("LORA",),
     "bias": ("none",),

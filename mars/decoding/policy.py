@@ -136,13 +136,14 @@ class Policy:
             if len(self._steps) > 1 and row.control.free and row.own.uses_threshold:
                 row.control.threshold = self.threshold
         adapting = [row for row in rows if row.own.adapts]
-        for place in self._reach.keys() - {(row.number, row.threshold) for row in adapting}:
-            del self._reach[place]
-            self._judged.pop(place[0], None)
+        for number, threshold in self._reach.keys() - {(row.number, row.threshold) for row in adapting}:
+            del self._reach[number, threshold]
+            self._judged.pop(number, None)
         if not adapting:
             return
         spent = self._spends or self._together > 0
-        if bare := spent and self.times.masked >= AGAIN:
+        bare = spent and self.times.masked >= AGAIN  # one pass without masks, for its time may have changed
+        if bare:
             self.times.masked = 0
         reaches = [self._reach_of(row) for row in adapting]
         due = [reach for row, reach in zip(adapting, reaches, strict=True) if reach.due(row.masks > 0)]
@@ -156,7 +157,9 @@ class Policy:
         ratio /= self._rate(tokens, columns, masked=False)
         self._spends = any(wanted) and ratio > (1 - MARGIN if spent else 1 + MARGIN)
         masked, plain = (self.times.seconds(columns, masked=masked) for masked in (True, False))
-        tries = any(reach.patience <= 4 * SOON for reach in due)  # twice in a row's text: times may be wrong
+        # Masks that do not seem to pay are tried all the same, twice in a row's text: times may be wrong. They wait for
+        # a timed pass without any, but not beside rows that have them anyway.
+        tries = any(reach.patience <= 4 * SOON for reach in due)
         known = self.times.knows(columns) or any(row.own.most_masks and not row.own.adapts for row in rows)
         spends = (self._spends or tries) and known and not bare
         for row, count in zip(adapting, wanted, strict=True):
@@ -169,7 +172,8 @@ class Policy:
         """The masks of each row where all have as many: none, those behind the drafts, or behind every prefix."""
         gain = sum(sum(reach.shares) for reach in reaches) / len(rows)
         whole = sum(reach.shares[-1] for reach in reaches) / len(rows)
-        # Behind a wrong draft masks that stand behind all of them leave none for the next pass.
+        # By choice. Masks behind the last draft alone leave none for the next pass where a draft was wrong, which then
+        # gains nothing: a cycle takes 1 + (1 - whole) passes.
         gains = 0.0, gain / (2 - whole), gain
         count = len(rows) + others
 

@@ -15,7 +15,7 @@ are read there, one at a time, in the order of their numbers and in large chunks
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -95,11 +95,11 @@ def shared_tokens(ours: Sequence[int], theirs: Sequence[int]) -> int:
 class Pool:
     """Up to `places` rows of up to `capacity` slots on one engine; `step` makes one call of the model.
 
-    With `beside` prompts are read as described above. `shares` has, by row number, the positions
-    that the last call computed for each of its rows. It is empty until the call is made, so after an error in `step` it
-    tells whose rows took part. `layouts` counts the rows that the last pass decoded, by `Method.layout_name`. `refused`
-    counts the requests since then that could not even wait; to the policy they are as good as waiting. The `policy`
-    chooses what rows spend in each pass; without one, the pool makes one for the first row whose method adapts.
+    With `beside` prompts are read as described above. `shares` has, by row number, the positions that the last call
+    computed for each of its rows. It is empty until the call is made, so after an error in `step` it tells whose rows
+    took part. `layouts` are those of the last pass (`Method.layout_name`), none if it read prompts. `refused` counts
+    the requests since then that could not even wait; to the policy they are as good as waiting. The `policy` chooses
+    what rows spend in each pass; without one, the pool makes one for the first row whose method adapts.
     """
 
     def __init__(
@@ -133,7 +133,7 @@ class Pool:
         self._index = 0
         self.refused = 0
         self.shares: dict[int, int] = {}
-        self.layouts: Counter[str] = Counter()
+        self.layouts: set[str] = set()
 
     @property
     def rows(self) -> int:
@@ -201,7 +201,7 @@ class Pool:
         Returns: the record, or None when no row is left.
         """
         self.shares = {}
-        self.layouts = Counter()
+        self.layouts = set()
         self.leave({row.number for row in self._sequences.rows if row.control.stopped})
         self._admit()
         rows = self._sequences.rows

@@ -16,7 +16,7 @@ import logging
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Self
 
@@ -239,9 +239,9 @@ class Service:
             self._pool.refused += 1
 
     @property
-    def layouts(self) -> Mapping[str, int]:
-        """The number of rows of the last pass in each layout (`Method.layout_name`); empty if it read prompts."""
-        return self._pool.layouts if self._pool is not None else {}
+    def layouts(self) -> Set[str]:
+        """The layouts of the last pass (`Method.layout_name`); empty if it read prompts."""
+        return self._pool.layouts if self._pool is not None else set()
 
     def _method(self, decoder: str, settings: DecodingSettings) -> Method:
         if decoder not in decoders.TABLE:

@@ -212,7 +212,7 @@ class Reach:
                 self.shares[k] = min(self.shares[k] * scale, self.shares[k - 1])
 
     def due(self, spent: bool) -> bool:
-        """Count a pass. Whether to try masks anew: after `SOON` passes without, then twice as many each time."""
+        """Count a pass, with masks or without. True after `SOON` without, then twice as many: to try them anew."""
         self.spending = max(self.spending, 0) + 1 if spent else min(self.spending, 0) - 1
         if self.spending > SOON:
             self.patience = SOON

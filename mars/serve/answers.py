@@ -124,7 +124,7 @@ class Writer:
             chances.setdefault(proposal.token_id, proposal.score)  # a drawn token may be none of the likely ones
         top = {number: self._candidates.of(number, self._pieces.peek(number), chances[number]) for number in chances}
         text = self._pieces.add(proposal.token_id)
-        if listed:
+        if listed:  # a token's text is what it adds here; its score may be none of the probabilities that the top has
             chosen = self._candidates.of(proposal.token_id, text, proposal.score).model_copy(update={"token": text})
             top[proposal.token_id] = chosen.model_copy(update={"logprob": top[proposal.token_id].logprob})
             among = list(top.values()) if self._alternatives else []
@@ -229,10 +229,11 @@ class Bodies:
                     opened = True
                     yield {**self._event([self._choice(Piece(), {"role": "assistant", "content": ""})]), **told}
                 if piece.text or piece.logprobs or piece.finish or self._records:
-                    yield {
-                        **self._event([self._choice(piece, {"content": piece.text} if piece.text else {})]),
-                        **told,
-                    } | ({"mars": {"records": [asdict(record) for record in piece.records]}} if self._records else {})
+                    said = {"content": piece.text} if piece.text else {}
+                    event = {**self._event([self._choice(piece, said)]), **told}
+                    if self._records:
+                        event["mars"] = {"records": [asdict(record) for record in piece.records]}
+                    yield event
         if options.include_usage:
             yield {**self._event([]), "usage": self.usage(tokens)}
 

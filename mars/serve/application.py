@@ -32,7 +32,7 @@ STEADY_SECONDS = 600.0
 """Seconds that a replica that is to go has to finish its answers, unless --grace says otherwise."""
 
 
-def application(options: argparse.Namespace, keys: frozenset[bytes] | None = None) -> tuple[FastAPI, RequestLimits]:
+def application(options: argparse.Namespace, keys: frozenset[bytes] | None) -> tuple[FastAPI, RequestLimits]:
     """The application of a command line, its checkpoint loaded; with `keys`, it asks for one of them.
 
     ValueError, one sentence about the option or the file at fault.

@@ -10,11 +10,9 @@ from typing import Any
 
 IGNORED_HEADER = "x-mars-ignored"
 OBFUSCATION = "stream_options.include_obfuscation"
-IGNORED = {
-    *("user", "safety_identifier", "metadata", "store", "service_tier", "reasoning_effort", "verbosity", "prediction"),
-    *("prompt_cache_key", "prompt_cache_options", "prompt_cache_retention", "parallel_tool_calls", "ignore_eos"),
-    OBFUSCATION,
-}
+_IGNORED = """user safety_identifier metadata store service_tier reasoning_effort verbosity prediction prompt_cache_key
+    prompt_cache_options prompt_cache_retention parallel_tool_calls ignore_eos"""
+IGNORED = {*_IGNORED.split(), OBFUSCATION}
 
 
 def _each(says: str, *harmless: Any, names: str) -> dict[str, tuple[str, tuple[Any, ...]]]:
@@ -54,6 +52,6 @@ def ignored(given: Iterable[tuple[str, Any]]) -> tuple[str, ...]:
         elif says and not any(value == known and (value is True) == (known is True) for known in harmless):
             raise UnsupportedError(f"{name} is not supported {says}: leave it out", name)
         elif not says and value is not None:  # null is "not set" in every client
-            shown = ascii(name[:64]).strip("'")
+            shown = ascii(name[:64])[1:-1]
             raise UnsupportedError(f"there is no parameter {shown} here: see the list in docs/serving.md", shown)
     return tuple(found)

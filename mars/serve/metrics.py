@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
 from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -71,8 +71,8 @@ class Metrics:
         if passes:
             self._forward.labels(decoder).observe(completion / passes)
 
-    def passed(self, record: ForwardPass, layouts: Mapping[str, int]) -> None:
-        """Count a pass; `layouts` has its number of rows by layout."""
+    def passed(self, record: ForwardPass, layouts: Iterable[str]) -> None:
+        """Count a pass, in which rows had these layouts."""
         self._pass.labels(record.phase).observe(record.seconds)
         if record.phase == "prefill":
             self._prefills.inc()

@@ -111,15 +111,7 @@ def in_static_shapes(model: PreTrainedModel) -> torch.Tensor:
 
 
 @pytest.mark.parametrize(
-    "read",
-    [
-        in_the_prompt,
-        first_of_many,
-        root_of_a_tree,
-        draft_in_a_tree,
-        beside_others,
-        in_static_shapes,
-    ],
+    "read", [in_the_prompt, first_of_many, root_of_a_tree, draft_in_a_tree, beside_others, in_static_shapes]
 )
 def test_a_token_has_the_same_bits(model: PreTrainedModel, read: Callable[[PreTrainedModel], torch.Tensor]) -> None:
     expected, found = alone(model), read(model)

@@ -84,7 +84,7 @@ export const WORDS = {
 
 export class ProblemGrid {
   constructor(onOpen) {
-    this.root = make("div", "board-grid");
+    this.root = make("div");
     this.onOpen = onOpen;
   }
 

@@ -16,10 +16,6 @@ export class BoardModel {
     this.current = null; // the number of the problem that the lanes write
   }
 
-  get done() {
-    return this.cells.reduce((sum, cells) => sum + cells.size, 0);
-  }
-
   get writers() {
     return this.lanes.filter((lane) => !lane.problem);
   }
@@ -127,7 +123,7 @@ class Board extends RunView {
 
   advance() {
     this.bar.max = Math.max(1, this.model.problems.length * this.model.writers.length);
-    this.bar.value = this.model.done;
+    this.bar.value = this.model.cells.reduce((sum, cells) => sum + cells.size, 0);
   }
 
   show(number) {

@@ -30,7 +30,7 @@ export class TokenCard extends Card {
       token,
       token,
       make("p", "lens-card-where", `Pass ${message.number} · proposal ${place + 1} of ${message.window}${ghost ? " · not accepted" : ""}`),
-      make("p", "lens-card-numbers", scoreWords(lane.score, score, message.threshold)),
+      make("p", "", scoreWords(lane.score, score, message.threshold)),
       make("p", "lens-card-reason", reasonOf(fact)),
       ...this.others(ghost ? null : lane, others, piece),
       this.step,
@@ -62,8 +62,7 @@ export class TokenCard extends Card {
 export function reasonOf({ lane, message, place }) {
   const { tokens, ghosts, reasons, threshold } = message;
   const accepted = place < tokens.length;
-  const source = accepted ? tokens[place][2] : ghosts[place - tokens.length]?.[2];
-  const end = accepted && tokens[place][3] ? "End of the turn. " : "";
-  const about = { score: lane.score, threshold, accepted, source, none: noMask(lane.settings, threshold, message.window) };
-  return end + sentenceOf(reasons[place], about);
+  const [, , source, ends] = (accepted ? tokens[place] : ghosts[place - tokens.length]) ?? [];
+  const none = noMask(lane.settings, threshold, message.window);
+  return sentenceOf(reasons[place], { score: lane.score, threshold, accepted, source, ends: accepted && ends, none });
 }

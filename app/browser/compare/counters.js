@@ -23,7 +23,7 @@ export class Counters {
     const meaning = "Of the tokens proposed at place 1, 2, 3 … of a pass, the share that was accepted.";
     put(this.cell("places", "acceptance", meaning), this.places, this.spoken);
     this.cost = new CostBar();
-    this.root = put(make("div", "lens-strip"), this.cost.root, this.list);
+    this.root = put(make("div"), this.cost.root, this.list);
   }
 
   cell(key, label, meaning) {

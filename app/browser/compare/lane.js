@@ -3,7 +3,8 @@
 
 import { make, put } from "../shared/dom.js";
 import { isRefused } from "../shared/reasons.js";
-import { bandNode, decimals, ghostNode, givenNode, plural, proposedBy, proposedWords, sureness, thresholdName, tokenNode, visiblePiece } from "../shared/tokens.js";
+import { bandNode, decimals, ghostNode, givenNode, oneLine, plural, proposedBy, proposedWords } from "../shared/tokens.js";
+import { sureness, thresholdName, tokenNode, verdictWords, visiblePiece } from "../shared/tokens.js";
 import { Counters } from "./counters.js";
 
 const ENDINGS = { length: "length limit", cancelled: "stopped" };
@@ -47,7 +48,7 @@ export class LaneView {
     this.summary = make("p", "lens-lane-sum", "", { title: "Model time, without drawing and sending." });
     this.agreement = make("p", "lens-lane-agreement");
     const letter = make("span", "lens-lane-letter", this.letter);
-    const name = put(make("h2", "lens-lane-title"), letter, make("span", "lens-lane-name", this.lane.title));
+    const name = put(make("h2", "lens-lane-title"), letter, make("span", "", this.lane.title));
     return put(make("div", "lens-lane-top"), name, this.ending, this.badge, this.speed, this.summary, this.agreement);
   }
 
@@ -55,7 +56,7 @@ export class LaneView {
   conversation() {
     const { earlier = [] } = this.lane;
     if (!earlier.length) return [];
-    const said = make("summary", "", `Question ${earlier.length + 1} · after “${earlier.at(-1)[0].trim().replace(/\s+/g, " ")}”`);
+    const said = make("summary", "", `Question ${earlier.length + 1} · after “${oneLine(earlier.at(-1)[0])}”`);
     const turns = earlier.flatMap(([prompt, answer]) => [make("p", "lens-pre", prompt), make("p", "lens-pre lens-note", answer)]);
     return [put(make("details", "lens-note lens-earlier"), said, ...turns)];
   }
@@ -196,7 +197,7 @@ export class LaneView {
   }
 
   verdict({ right }) {
-    this.badge.textContent = right ? "✓ right" : "× wrong";
+    this.badge.textContent = verdictWords(right);
     this.badge.classList.add(right ? "right" : "wrong");
   }
 

@@ -5,7 +5,6 @@ import { button, make, put } from "../shared/dom.js";
 import { LaneView } from "./lane.js";
 
 const SAME = "the same text";
-
 const LETTERS = "ABCD"; // of the lanes of a recorded run, which may have any key
 
 export class LaneSet {

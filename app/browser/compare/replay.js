@@ -17,7 +17,7 @@ export class Replay {
     this.timer = null;
     this.over = false;
     this.play = button("lens-tool lens-play", "Play", () => (this.timer ? this.pause() : this.begin()));
-    this.real = button("lens-tool lens-real", "Real time", () => this.begin(true));
+    this.real = button("lens-tool", "Real time", () => this.begin(true));
     this.real.title = "Play it at the speed at which the models wrote";
     this.range = make("input", "lens-time", "", { "aria-label": "Model time of this run" });
     Object.assign(this.range, { type: "range", min: 0, max: STEPS, step: 1, value: STEPS });
@@ -31,7 +31,7 @@ export class Replay {
     this.names = make("div", "lens-chart-names");
     this.clock = make("output", "lens-clock lens-note");
     const track = put(make("div", "lens-track"), this.chart, this.range);
-    this.root = put(make("div", "lens-replay"), put(make("div", "lens-row lens-replay-buttons"), this.play, this.real), this.names, track, this.clock);
+    this.root = put(make("div", "lens-replay"), put(make("div", "lens-row"), this.play, this.real), this.names, track, this.clock);
   }
 
   open({ list, recorded }) {

@@ -6,7 +6,7 @@ import { announce, button, checkbox, keep, kept, make, put, status } from "../sh
 import { OVER, recordedRun, RunView } from "../shared/feed.js";
 import { keeper, SHARED_AS, shareFile } from "../shared/keeper.js";
 import { messagesOf } from "../shared/messages.js";
-import { bandNode, letterWords, tokenNode } from "../shared/tokens.js";
+import { bandNode, letterWords, oneLine, tokenNode } from "../shared/tokens.js";
 import { TokenCard } from "./card.js";
 import { LanePicks, LaneSet } from "./lanes.js";
 import { Pointer } from "./pointer.js";
@@ -143,7 +143,9 @@ class Stage extends RunView {
   }
 
   look({ lane, number }) {
-    if (lane && this.lanes.views.has(lane)) this.looked = { lane, number: number ?? (lane === this.looked.lane ? this.looked.number : null) };
+    if (!this.lanes.views.has(lane)) return;
+    const before = lane === this.looked.lane ? this.looked.number : null;
+    this.looked = { lane, number: number ?? before };
   }
 
   state({ state, sentence }) {
@@ -194,7 +196,7 @@ class Stage extends RunView {
     if (this.recorded && prompt !== this.recorded.prompt) this.leaveRecorded();
     const other = this.asked !== undefined && prompt !== this.asked;
     if (other) this.pointer.leave();
-    this.answers.textContent = other ? `The answers below are to “${this.asked.trim().replace(/\s+/g, " ")}”` : "";
+    this.answers.textContent = other ? `The answers below are to “${oneLine(this.asked)}”` : "";
   }
 
   // The lane and the pass that one looks at: where the replay was stopped, else the last token that was looked at.
@@ -245,8 +247,7 @@ class Stage extends RunView {
 const promptNow = () => document.querySelector("#prompt textarea")?.value;
 
 export function mountStage({ element, props, watch, submit, tell }) {
-  const branch = (start) => tell("select", start);
-  const stage = new Stage(element.querySelector(".lens-stage"), props.recorded, submit, branch);
+  const stage = new Stage(element.querySelector(".lens-stage"), props.recorded, submit, (start) => tell("select", start));
   stage.read(props.value);
   // In a task of its own: Gradio has done enough in this one.
   watch("value", () => setTimeout(() => stage.read(props.value)));

@@ -13,10 +13,9 @@ class Course {
     this.finished = new Set(Array.isArray(before) ? before : []);
     this.material = null;
     this.open = -1;
-    this.place = null; // in the address
     this.stage = make("article", "lens-stack lens-learn-page");
     const contents = make("ol", "lens-learn-contents");
-    const nav = put(make("nav", "lens-learn-nav", "", { "aria-label": "Pages of the course" }), contents);
+    const nav = put(make("nav", "", "", { "aria-label": "Pages of the course" }), contents);
     this.entries = PAGES.map((page, number) => this.entry(page, number, contents));
     put(root, nav, this.stage);
   }

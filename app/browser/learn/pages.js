@@ -1,7 +1,7 @@
 // The pages of the course: what each says, what it asks of the reader, and what it lets the reader do.
 
 import { button, make, put, status } from "../shared/dom.js";
-import { plural } from "../shared/tokens.js";
+import { plural, verdictWords } from "../shared/tokens.js";
 import { proposals, slider, walk, written } from "./parts.js";
 
 const oneTokenPage = {
@@ -27,7 +27,7 @@ const oneTokenPage = {
       next.disabled = count === ar.writing.length;
       if (count >= 10) done();
     };
-    put(stage, put(make("div", "lens-row lens-learn-controls"), next, told), text);
+    put(stage, put(make("div", "lens-row"), next, told), text);
     draw(0);
     return next;
   },
@@ -143,11 +143,11 @@ const lowThresholdPage = {
       seen.add(place);
       text.replaceChildren(written(sweep[place], passes, lane.right ? "right" : "wrong"));
       told.textContent =
-        `${lane.right ? "✓ right" : "× wrong"} · ${tokens} tokens in ${passes} passes, ` +
+        `${verdictWords(lane.right)} · ${tokens} tokens in ${passes} passes, ` +
         `${(tokens / passes).toFixed(2)} tokens per forward`;
       if (place === lastWrong && seen.has(lastWrong + 1)) done();
     });
-    put(stage, make("p", "lens-learn-prompt", prompt), knob, told, text);
+    put(stage, make("p", "", prompt), knob, told, text);
     knob.show();
     return knob;
   },

@@ -46,8 +46,8 @@ export function proposals(lane, { row: pass }, { accepted = pass.accepted, thres
       mark.style.bottom = `${100 * threshold}%`;
       scale.append(mark);
     }
-    cell.append(scale, make("span", "lens-learn-score", shown ? score.toFixed(2) : ""));
-    cell.append(make("span", "lens-learn-read", READ[source]));
+    cell.append(scale, make("span", "", shown ? score.toFixed(2) : ""));
+    cell.append(make("span", "", READ[source]));
     row.append(cell);
   });
   return row;
@@ -65,8 +65,8 @@ export function walk(count, draw, begin = 0) {
   };
   const before = button("lens-tool", "Previous pass", () => go(number - 1));
   const next = button("lens-tool", "Next pass", () => go(number + 1));
-  const where = make("span", "lens-learn-where");
-  const controls = put(make("div", "lens-row lens-learn-controls"), before, next, where);
+  const where = make("span");
+  const controls = put(make("div", "lens-row"), before, next, where);
   controls.start = () => go(begin);
   return [controls, next];
 }

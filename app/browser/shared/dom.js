@@ -35,6 +35,9 @@ export const bringIntoView = (node) => node.scrollIntoView({ block: "nearest", b
 // Tell the rest of the page.
 export const announce = (event, detail) => document.dispatchEvent(new CustomEvent(event, { detail }));
 
+// Open the tab of this name; Gradio made its button.
+export const openTab = (name) => document.getElementById(`tab-${name}-button`)?.click();
+
 export function put(parent, ...children) {
   parent.append(...children);
   return parent;

@@ -1,7 +1,7 @@
 // Keeps the runs of this page, whatever tab is open: a tab is not there before it is looked at. The value is the run that
 // ended last. "lens:step" {run: id, lane: key, number: pass} asks to step through one; "lens:run" says that one came.
 
-import { announce, keep, kept, offerFile } from "./dom.js";
+import { announce, keep, kept, offerFile, openTab } from "./dom.js";
 import { Questions } from "./messages.js";
 
 const MOST_RUNS = 12;
@@ -41,7 +41,7 @@ export function mountRuns({ props, watch }) {
   });
   document.addEventListener("lens:step", (event) => {
     keeper.wish = event.detail;
-    document.getElementById("tab-step-button")?.click();
+    openTab("step");
   });
 }
 

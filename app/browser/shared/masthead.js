@@ -1,7 +1,7 @@
 // Above the tabs: how the page looks, the keys, and the link to the view.
 
 import { openAddress } from "./address.js";
-import { announce, button, keep, keptValue, make, ours, put, status } from "./dom.js";
+import { announce, button, keep, keptValue, make, openTab, ours, put, status } from "./dom.js";
 import { keeper } from "./keeper.js";
 import { Shortcuts } from "./shortcuts.js";
 
@@ -147,7 +147,7 @@ export function mountMasthead({ element, props, watch, submit }) {
   whenTabsCome((tabs) => {
     const look = () => address.opened(tabs.querySelector("[role=tab][aria-selected=true]")?.dataset.tabId);
     if (address.tab === props.tabs[0]) look(); // which a reader may have left already
-    else address.show();
+    else openTab(address.tab);
     new MutationObserver(look).observe(tabs, { subtree: true, attributeFilter: ["aria-selected"] });
   });
 }

@@ -35,10 +35,11 @@ const SENTENCES = {
 };
 
 // `reason` is undefined for what an earlier version recorded. `score` is the name of the score, `source` what was read,
-// `accepted` says whether the proposal was accepted at the `threshold`.
+// `accepted` says whether the proposal was accepted at the `threshold`, `ends` whether the turn ends there.
 export function sentenceOf(reason, about) {
-  if (reason) return SENTENCES[reason](about);
-  return `${about.accepted ? "Accepted" : "Not accepted"}. An earlier version recorded this run, without reasons.`;
+  const end = about.ends ? "End of the turn. " : "";
+  if (reason) return end + SENTENCES[reason](about);
+  return `${end}${about.accepted ? "Accepted" : "Not accepted"}. An earlier version recorded this run, without reasons.`;
 }
 
 // True if the pass refused this proposal; it did not look at those behind it.

@@ -19,6 +19,8 @@ export function cut(value, places, score) {
 
 export const thresholdName = (threshold) => (threshold === null ? "one token per pass" : `τ ${threshold.toFixed(2)}`);
 
+export const oneLine = (text) => text.trim().replace(/\s+/g, " ");
+
 export const plural = (number, one, many = `${one}s`) => `${number} ${number === 1 ? one : many}`;
 
 // Who proposed a token that was not read off real text: the letter in the sign at the end of a band, and words.
@@ -28,6 +30,9 @@ const PROPOSED = {
   draft: ["d", "drafted in an earlier pass"],
   random: ["g", "guessed"],
 };
+
+// Whether an answer is right, in a word with its sign; nothing where nobody judged it.
+export const verdictWords = (right) => ({ true: "✓ right", false: "× wrong" })[right] ?? "";
 
 // How many of these tokens, by what their positions read, each of them proposed; a model that fills masks drafts by them.
 export function proposedBy(sources, decoder) {

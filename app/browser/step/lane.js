@@ -107,7 +107,7 @@ export class SteppedLane {
     const { token_id, source } = proposals[place];
     const none = noMask(this.lane.settings, threshold, proposals.length);
     const about = { score: this.lane.settings.score, threshold, source, accepted: place < row.accepted, none };
-    return (this.ends(token_id) ? "End of the turn. " : "") + sentenceOf(row.trace?.reasons[place], about);
+    return sentenceOf(row.trace?.reasons[place], { ...about, ends: this.ends(token_id) });
   }
 
   // True if a proposal that was not accepted stays as a draft of the next pass.

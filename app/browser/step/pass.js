@@ -260,9 +260,8 @@ export class TreeView {
     const rows = rowsOf(columns, start);
     const size = [ACROSS * (1 + Math.max(...columns.map(({ depth }) => depth))), DOWN * (1 + Math.max(...rows.values()))];
     const said = `${plural(drafts, "draft")} and ${plural(masks, "mask")} behind the last token`;
-    for (const [name, value] of Object.entries({ viewBox: `0 0 ${size.join(" ")}`, width: size[0], height: size[1], role: "img", "aria-label": said })) {
-      this.picture.setAttribute(name, value);
-    }
+    const frame = { viewBox: `0 0 ${size.join(" ")}`, width: size[0], height: size[1], role: "img", "aria-label": said };
+    for (const [name, value] of Object.entries(frame)) this.picture.setAttribute(name, value);
     this.picture.replaceChildren(...[...rows.keys()].flatMap((index) => position(lane, columns, rows, index)));
   }
 }

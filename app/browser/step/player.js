@@ -16,8 +16,8 @@ export class Player {
     this.range.addEventListener("input", () => this.go(Number(this.range.value)));
     const named = (name) => ({ title: name, "aria-label": name });
     this.play = button("lens-tool primary step-play", "▶", () => this.toggle(), named("Play"));
-    const back = button("lens-tool step-button", "‹", () => this.go(this.index - 1), named("One pass back"));
-    const on = button("lens-tool step-button", "›", () => this.go(this.index + 1), named("One pass on"));
+    const back = button("lens-tool", "‹", () => this.go(this.index - 1), named("One pass back"));
+    const on = button("lens-tool", "›", () => this.go(this.index + 1), named("One pass on"));
     this.where = make("output", "step-where");
     const track = put(make("div", "step-track"), this.bars, this.range);
     put(this.root, put(make("div", "lens-row step-buttons"), back, this.play, on), track, this.where);

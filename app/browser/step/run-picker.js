@@ -4,7 +4,7 @@ import { pageAddress } from "../shared/address.js";
 import { button, make, offerFile, put } from "../shared/dom.js";
 import { fileName, keeper, lastRun, SHARED_AS, shareFile } from "../shared/keeper.js";
 import { Questions } from "../shared/messages.js";
-import { decimals } from "../shared/tokens.js";
+import { decimals, oneLine } from "../shared/tokens.js";
 import { StepView, usualLane } from "./view.js";
 
 const OTHER_FILE = "Choose a file that “Save run” wrote; a shared page opens in a browser.";
@@ -21,10 +21,10 @@ class RunPicker {
     Object.assign(this.file, { type: "file", accept: ".json,application/json", hidden: true });
     this.file.addEventListener("change", () => this.load(this.file.files[0]));
     this.notice = make("p", "lens-refusal step-notice", "", { role: "alert" });
-    this.save = button("lens-tool step-button step-save", "Save run", () => this.download());
-    this.share = button("lens-tool step-button lens-share", "Share", () => this.give(), { title: SHARED_AS });
+    this.save = button("lens-tool step-save", "Save run", () => offerRun(this.shown.run));
+    this.share = button("lens-tool lens-share", "Share", () => this.give(), { title: SHARED_AS });
     const label = put(make("label", "step-choose lens-note"), make("span", "", "Run"), this.choice);
-    const open = button("lens-tool step-button step-open", "Open file", () => this.file.click());
+    const open = button("lens-tool", "Open file", () => this.file.click());
     this.bar = put(make("div", "step-picker lens-row"), label, open, this.save, this.share, this.file);
     this.offers = put(make("div", "step-offers"));
     put(root, this.bar, this.notice, this.offers);
@@ -131,20 +131,18 @@ class RunPicker {
     this.root.dataset.ready = "true";
   }
 
-  download() {
-    offerFile(JSON.stringify(this.shown.run), "application/json", `${fileName(this.shown.run)}.json`);
-  }
-
   async give() {
     this.notice.textContent = await shareFile(this.shown.run, this.looked());
   }
 }
 
+const offerRun = (run) => offerFile(JSON.stringify(run), "application/json", `${fileName(run)}.json`);
+
 const megabytes = (bytes) => `${decimals(bytes / 1e6, 1)} MB`;
 
 // `run` is a document, or what the keeper says of one.
 function nameOf(run) {
-  const words = run.title || run.question.prompt.trim().replace(/\s+/g, " ");
+  const words = run.title || oneLine(run.question.prompt);
   const time = new Date(run.date).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
   return `${time} · ${words.length > 60 ? `${words.slice(0, 59)}…` : words}`;
 }

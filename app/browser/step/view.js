@@ -2,7 +2,7 @@
 
 import { decoderOf } from "../shared/decoders.js";
 import { button, make, put, status } from "../shared/dom.js";
-import { decimals, givenNode, letterWords, plural, proposedBy, thresholdName } from "../shared/tokens.js";
+import { decimals, givenNode, letterWords, plural, proposedBy, thresholdName, verdictWords } from "../shared/tokens.js";
 import { columnsOf, SteppedLane } from "./lane.js";
 import { MatrixView, ProposalCard, TreeView, WindowView } from "./pass.js";
 import { Player } from "./player.js";
@@ -15,7 +15,7 @@ export class StepView {
     this.root = root;
     root.classList.add("lens-stack");
     this.question = make("details", "step-asked");
-    this.lanes = make("div", "step-lanes lens-row", "", { role: "group", "aria-label": "Lane" });
+    this.lanes = make("div", "lens-row", "", { role: "group", "aria-label": "Lane" });
     this.passage = new PassageView((index) => this.player.go(index));
     this.player = new Player((index) => this.show(index));
     this.title = make("h2", "step-title");
@@ -29,10 +29,10 @@ export class StepView {
       this.draw();
     });
     const head = put(make("div", "lens-row step-head"), this.title, this.facts);
-    const left = put(make("div", "lens-stack step-left"), head, this.window.root, this.tree.root, this.whatIf.root);
+    const left = put(make("div", "lens-stack"), head, this.window.root, this.tree.root, this.whatIf.root);
     const stage = put(make("div", "step-stage"), left, this.matrix.root);
     this.panel = put(make("section", "step-panel"), this.passage.root, this.passage.signs, this.player.root, stage);
-    this.note = make("p", "step-note");
+    this.note = make("p");
     put(root, this.note, this.question, this.lanes, this.panel, this.status);
     this.card = new ProposalCard(root);
     document.addEventListener("keydown", (event) => this.key(event));
@@ -49,7 +49,7 @@ export class StepView {
   tab(lane) {
     const { family, title = lane.decoder } = decoderOf(lane.decoder);
     const node = button(`lens-tool step-lane lens-lane-${family}`, "", () => this.choose(lane.key), { "data-lane": lane.key });
-    const verdict = { true: "✓ right", false: "× wrong" }[lane.right] ?? "";
+    const verdict = verdictWords(lane.right);
     put(node, make("b", "", lane.title), make("span", "lens-note", `${lane.checkpoint} · ${title}`));
     if (verdict) node.append(make("span", `lens-badge ${lane.right ? "right" : "wrong"}`, verdict));
     return node;

@@ -46,7 +46,7 @@ export class WhatIf {
     this.range = make("input", "step-range", "", { type: "range" });
     this.reading = make("output", "step-what-if-reading");
     this.range.addEventListener("input", () => this.set(Number(this.range.value)));
-    this.back = button("lens-tool step-button", "As recorded", () => this.set(null));
+    this.back = button("lens-tool", "As recorded", () => this.set(null));
     this.notice = make("p", "step-what-if-notice lens-note");
     put(this.label, this.range);
     put(this.root, this.label, this.reading, this.back, this.notice);

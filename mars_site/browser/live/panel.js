@@ -34,7 +34,7 @@ export class LivePanel {
     this.pairs.addEventListener("change", () => this.choose());
     this.block.addEventListener("change", () => (this.block.value = this.blockSize));
     const named = (name, ...parts) => put(make("label", "lens-row"), make("span", "lens-note", name), ...parts);
-    const row = put(make("div", "lens-row lens-live-row"), this.run, this.halt, named("τ", this.tau, this.tauSaid), named("block size", this.block));
+    const row = put(make("div", "lens-row"), this.run, this.halt, named("τ", this.tau, this.tauSaid), named("block size", this.block));
     if (live.pairs.length > 1) row.prepend(this.pairs);
     put(root, this.examples, row, this.status);
     prompt.readOnly = false;

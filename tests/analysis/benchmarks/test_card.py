@@ -131,6 +131,12 @@ def test_sections_are_of_the_record_and_runs(fabricate: Any, runs: list[Any], mo
     assert "| AR, base | 4: 50.0 % [" in part
 
 
+@pytest.mark.parametrize(("threshold", "named"), [(0.0, "relaxed, τ = 0"), (None, "relaxed, one token")])
+def test_a_run_is_named_by_its_threshold(fabricate: Any, threshold: float | None, named: str) -> None:
+    entry, _ = fabricate.run(fabricate.model("any"), "relaxed", threshold=threshold)
+    assert module._label(entry, "") == named
+
+
 def test_without_runs_nothing_is_checked() -> None:
     def never() -> Any:
         raise AssertionError

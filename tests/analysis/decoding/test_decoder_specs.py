@@ -61,16 +61,8 @@ def test_words(word: str, label: str, changes: dict[str, object]) -> None:
 @pytest.mark.parametrize(
     "word",
     [
-        "",
-        "beam",
-        "generate/b4",
-        "autoregressive@0.9",
-        "jacobi/b4",
-        "jacobi/k٣",
-        "sliding_window/b4/b8",
-        "sliding_window@0.9@0.8",
-        "sliding_window/b4@0.9",
-        "self_speculative/round",
+        *("", "beam", "generate/b4", "autoregressive@0.9", "jacobi/b4", "jacobi/k٣", "sliding_window/b4/b8"),
+        *("sliding_window@0.9@0.8", "sliding_window/b4@0.9", "self_speculative/round"),
     ],
 )
 def test_one_sentence_lists_what_is_allowed(word: str) -> None:

@@ -5,7 +5,9 @@ from typing import Any
 import pytest
 
 from app.compare.lane_choice import LaneChoice
-from app.compare.lane_request import checkpoint_names, requested, why_not, why_one_token, with_checkpoints
+from app.compare.lane_request import checkpoint_names, comparable, requested, why_not, why_one_token, with_checkpoints
+from mars.checkpoint import load_checkpoint
+from mars.checkpoint.checkpoint import paired
 
 AR, MARS = LaneChoice(checkpoint="ar", decoder="autoregressive"), LaneChoice(checkpoint="mars")
 DRAFTED = LaneChoice(checkpoint="mars", decoder="speculative", draft="markup")
@@ -47,6 +49,12 @@ def test_a_broken_checkpoint_concerns_its_lane_only(make_runner: Callable[..., A
 def test_there_is_room_for_three_lanes(count: int) -> None:
     with pytest.raises(ValueError, match=f"There must be 1 to 3 lanes, got {count}"):
         requested([MARS] * count)
+
+
+def test_a_draft_model_leaves_the_size_of_its_target() -> None:
+    ar, draft = (load_checkpoint(f"assets/checkpoints/{name}", device="cpu") for name in ("ar-sft", "draft-ar"))
+    assert comparable(ar, paired(ar, draft))
+    assert not comparable(paired(ar, ar), paired(draft, draft))
 
 
 MakeCheckpoint = Callable[..., Any]

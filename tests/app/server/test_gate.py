@@ -107,14 +107,8 @@ def test_the_server_answers_to_its_names(ask: Ask, host: str) -> None:
 @pytest.mark.parametrize(
     "host",
     [
-        "evil.example",
-        "localhost.evil.example",
-        "10.0.0.1.evil.example",
-        "",
-        "a b",
-        "[::",
-        "127.0.0.1@evil.example",
-        "x" * 300,
+        *("evil.example", "localhost.evil.example", "10.0.0.1.evil.example", "127.0.0.1@evil.example"),
+        *("", "a b", "[::", "x" * 300),
     ],
 )
 def test_another_name_that_leads_here_is_refused(ask: Ask, host: str) -> None:
