@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate, takewhile
 from operator import mul
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -154,49 +154,43 @@ def _calibration(record: Mapping[str, Any]) -> str:
     return f"## Calibration\n\n{words}\n\n{markdown(lines, numbers=True)}"
 
 
+class _Setting(NamedTuple):
+    """What runs share among which a threshold is chosen."""
+
+    timed: bool
+    group: str | None
+    problems: int
+    seed: int
+    hardware: str
+    dtype: str
+    batch_size: int
+    max_new_tokens: int
+
+    @classmethod
+    def of(cls, entry: Entry) -> _Setting:
+        known = {**entry["settings"], **entry}
+        return cls(**{name: known[name] for name in cls._fields})
+
+
 def default_of(store: RunStore, fingerprint: str, baseline: str | None) -> dict[str, Any] | None:
     """The threshold to begin with and its `stops`, as a record has them (mars/checkpoint/calibration.py).
 
-    They are of the runs on all families with the same setting as AR's, those in turns at batch size 1 before others,
-    those on most problems before others; None if there are none. Speeds of others are those of `_in_turns`.
+    None if there are no such runs (`_swept`). Speeds of runs that were not timed are those of `_in_turns`.
     """
-    own = [entry for entry in store.entries if entry["model"]["fingerprint"] == fingerprint]
-    usual = {"score": "probability", "extra_proposal": False, "window": "fixed"}
-
-    def is_usual(entry: Entry) -> bool:
-        wanted = usual | {"block_size": entry["model"]["block_size"]}
-        same = all(entry["settings"].get(name, value) == value for name, value in wanted.items())
-        return same and entry["decoder"] == USUAL and entry["settings"]["threshold"] is not None
-
-    def setting(entry: Entry) -> tuple[Any, ...]:
-        names = ("timed", "group", "problems", "seed", "hardware", "dtype", "batch_size")
-        return (*(entry[name] for name in names), entry["settings"]["max_new_tokens"])
-
-    able = [entry for entry in store.entries if list(entry["tasks"]) == list(TASKS)]
-    able = [entry for entry in able if entry["batch_size"] == 1 or not entry["timed"]]
-    able = [entry for entry in able if entry["problems"] * len(TASKS) >= LEAST_PROBLEMS]
-    plain: dict[tuple[Any, ...], Entry] = {
-        setting(entry): entry
-        for entry in able
-        if entry["decoder"] == BASELINE and entry["model"]["fingerprint"] == baseline
-    }
-    found: dict[tuple[Any, ...], list[Entry]] = {}
-    for entry in able:
-        if entry["model"]["fingerprint"] == fingerprint and is_usual(entry) and setting(entry) in plain:
-            found.setdefault(setting(entry), []).append(entry)
-    if not found:
+    if (swept := _swept(store, fingerprint, baseline)) is None:
         return None
-    best = max(found, key=lambda key: (key[0], key[2], len(found[key])))
-    ar = plain[best]
+    ar, runs = swept
     base = store.rows(ar["id"])
-    speeds = {run["settings"]["threshold"]: speed for run, speed in _in_turns(own, store, baseline) if is_usual(run)}
+    own = [entry for entry in store.entries if entry["model"]["fingerprint"] == fingerprint]
+    in_turns = [(run, speed) for run, speed in _in_turns(own, store, baseline) if _is_usual(run)]
+    speeds = {run["settings"]["threshold"]: speed for run, speed in in_turns}
     stops: list[dict[str, Any]] = []
-    for run in sorted(found[best], key=lambda entry: -float(entry["settings"]["threshold"])):
-        rows = store.rows(run["id"])
-        speed = time_gain(rows, base) if run["timed"] else speeds.get(run["settings"]["threshold"])
+    for run in sorted(runs, key=lambda entry: -float(entry["settings"]["threshold"])):
+        rows, threshold = store.rows(run["id"]), run["settings"]["threshold"]
+        speed = time_gain(rows, base) if run["timed"] else speeds.get(threshold)
         stops.append(
             {
-                "threshold": run["settings"]["threshold"],
+                "threshold": threshold,
                 "points": _rounded(paired_difference(rows, base).score_interval()),
                 "tokens_per_forward": round(tokens_per_forward(rows).value, 4),
                 "speed": speed and _rounded(speed),
@@ -205,10 +199,42 @@ def default_of(store: RunStore, fingerprint: str, baseline: str | None) -> dict[
         )
     within = list(takewhile(lambda stop: stop["points"][0] >= -MOST_LOST, stops))
     origin = {name: ar[name] for name in ("hardware", "dtype", "batch_size", "date", "seed")}
-    origin["commit"] = ", ".join(dict.fromkeys(str(entry["commit"]) for entry in (ar, *found[best])))
-    start = (within or stops)[-1 if within else 0]
+    origin["commit"] = ", ".join(dict.fromkeys(str(entry["commit"]) for entry in (ar, *runs)))
+    start = within[-1] if within else stops[0]
     told = {"threshold": start["threshold"], "score": "probability", "most_lost": MOST_LOST, "within": bool(within)}
     return {**told, "stops": stops, "baseline": ar["model"]["name"], **origin}
+
+
+def _swept(store: RunStore, fingerprint: str, baseline: str | None) -> tuple[Entry, list[Entry]] | None:
+    """AR's run on all families and those of the model at thresholds with the same setting, None if there are none.
+
+    Those in turns at batch size 1 come before others, those on most problems before others, the most before fewer.
+    """
+    able = [
+        entry
+        for entry in store.entries
+        if list(entry["tasks"]) == list(TASKS)
+        and (entry["batch_size"] == 1 or not entry["timed"])
+        and entry["problems"] * len(TASKS) >= LEAST_PROBLEMS
+    ]
+    of_ar = [entry for entry in able if entry["decoder"] == BASELINE and entry["model"]["fingerprint"] == baseline]
+    plain = {_Setting.of(entry): entry for entry in of_ar}
+    found: dict[_Setting, list[Entry]] = {}
+    for entry in able:
+        if entry["model"]["fingerprint"] == fingerprint and _is_usual(entry) and (own := _Setting.of(entry)) in plain:
+            found.setdefault(own, []).append(entry)
+    if not found:
+        return None
+    best = max(found, key=lambda setting: (setting.timed, setting.problems, len(found[setting])))
+    return plain[best], found[best]
+
+
+def _is_usual(entry: Entry) -> bool:
+    """Whether a threshold alone tells the run from the page's: the block size of the training, all masks."""
+    usual = {"score": "probability", "extra_proposal": False, "window": "fixed"}
+    wanted = usual | {"block_size": entry["model"]["block_size"]}
+    same = all(entry["settings"].get(name, value) == value for name, value in wanted.items())
+    return same and entry["decoder"] == USUAL and entry["settings"]["threshold"] is not None
 
 
 def _in_turns(own: Sequence[Entry], store: RunStore, baseline: str | None) -> list[tuple[Entry, Interval]]:

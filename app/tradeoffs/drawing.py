@@ -67,11 +67,7 @@ def draw(run_cache: RunCache, view: View) -> dict[str, Any]:
     """
     pooled, tasks, sets = run_cache.table(), families(run_cache), _sets(run_cache, view.against)
     task = view.task if view.task in tasks else POOLED
-    named = (each.ids for axis in AXES for each in _sets(run_cache, axis) if each.name == view.runs)
-    before = next(named, frozenset())  # the runs that were shown, perhaps against the other axis
-    asked = max(sets, key=lambda each: (each.name == view.runs, len(each.ids & before)), default=None)
-    of_task = [each for each in sets if task == POOLED or task in each.tasks]
-    chosen = asked if asked in of_task or not of_task else of_task[0]
+    chosen = _chosen(run_cache, view, [each for each in sets if task == POOLED or task in each.tasks] or sets)
     offered = [each for place, each in enumerate(sets) if place < together.MOST_SETS or each is chosen]
     of_set = pooled[pooled["id"].isin(chosen.ids if chosen else ())]
     batches = sorted({int(size) for size in of_set["batch_size"].dropna()}) if view.against != PER_FORWARD else []
@@ -113,6 +109,12 @@ def draw(run_cache: RunCache, view: View) -> dict[str, Any]:
         "table": _table(listed if view.figure == FRONTIER else points),
         "problems": list(run_cache.problems),
     }
+
+
+def _chosen(run_cache: RunCache, view: View, sets: list[together.Together]) -> together.Together | None:
+    """The set that the view names; else, as when the axis changes, the one with most of the runs that were shown."""
+    before = next((each.ids for axis in AXES for each in _sets(run_cache, axis) if each.name == view.runs), frozenset())
+    return max(sets, key=lambda each: (each.name == view.runs, len(each.ids & before)), default=None)
 
 
 def _sets(run_cache: RunCache, against: str) -> list[together.Together]:
