@@ -61,7 +61,7 @@ def register(runner: Runner, checkpoint: str, run_cache: RunCache) -> None:
             draft: The name of the smaller checkpoint that drafts, for a decoder with a draft model.
             settings: Further decoding settings by name, such as temperature, top_p, score or alternatives.
         """
-        given = dict(locals())
+        given = dict(locals())  # the parameters: no other name is there yet
         with refusing():
             yield from generated(runner, str(request.session_hash), GenerateRequest.of(runner.limits, given, settings))
 

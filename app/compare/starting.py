@@ -60,7 +60,7 @@ def start(
     counts the lanes of one run on this checkpoint: these share its weights but no pass, since each has its own clock.
     """
     from mars.decoding import DECODERS, METHODS  # late: they read torch, and the page is up before that
-    from mars.decoding.service import LONGEST, service_of
+    from mars.decoding.service import MOST_TOKENS, service_of
     from mars.engine.workers import computed
     from mars.serve.remote import RemoteCheckpoint, records
 
@@ -68,7 +68,7 @@ def start(
         raise ValueError(f"The decoder must be one of {decoders.names()}, got {shown(decoder)}.")
     if isinstance(checkpoint, RemoteCheckpoint):
         return records(checkpoint, decoder, ids, settings, control)
-    if decoder in METHODS and len(ids) + settings.max_new_tokens <= LONGEST:
+    if decoder in METHODS and len(ids) + settings.max_new_tokens <= MOST_TOKENS:
         service = service_of(checkpoint.engine, min(places, MOST_ROWS), number)
         return service.submit(decoder, ids, settings, control, AHEAD)
     return computed(checkpoint.engine.device, DECODERS[decoder](checkpoint.engine, [ids], settings, control))

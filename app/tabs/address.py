@@ -125,7 +125,7 @@ class DeepLink:
     def restore(self, text: str | None) -> list[Any]:
         """The values of the outputs: the message to the masthead, answer, visible parts, and the settings.
 
-        The message has the names and texts that were `refused`, and the `usual` values.
+        The message has the texts that were `refused`, the `usual` values, and the time: equal ones would not be told.
         """
         said = said_in(text)
         found = read(said, self.parts)

@@ -32,13 +32,13 @@ class Pair(EngineWrapper):
         if target.device != draft.device:
             raise ValueError(f"draft and target must be on one device, got {draft.device} and {target.device}")
         self.target = target
-        self.draft: Engine = Draft(draft, target)
+        self.draft: Engine = DraftEngine(draft, target)
 
     def open(self, rows: int, capacity: int) -> Rows:
         return self.target.open(rows, capacity)
 
 
-class Draft(EngineWrapper):
+class DraftEngine(EngineWrapper):
     """A draft adapted to its target: it proposes no id that the target does not know, and not the target's mask."""
 
     def __init__(self, draft: Engine, target: Engine):
@@ -80,7 +80,7 @@ class Draft(EngineWrapper):
 
 
 class _DraftRows:
-    def __init__(self, rows: Rows, draft: Draft):
+    def __init__(self, rows: Rows, draft: DraftEngine):
         self._rows = rows
         self._draft = draft
         self.move, self.copy = rows.move, rows.copy

@@ -27,7 +27,7 @@ from mars.decoders import EXACT
 from mars.decoding.base import trained_mask
 from mars.decoding.method import AcceptResult, Batch, Method, Row, drafts_of, group_of, planned_window, window_of
 from mars.decoding.trees import (
-    LAYOUTS,
+    FIXED_LAYOUTS,
     MOST_COLUMNS,
     TREES,
     WORTH_MASKS,
@@ -81,7 +81,7 @@ class SelfSpeculative(Method):
         return () if self.planned else (0, self.drafts, self.drafts * (self.drafts + 1))
 
     def spending(self, masks: int) -> Method:
-        return self if self.planned else replace(self, layout=LAYOUTS[self.mask_counts.index(masks)])
+        return self if self.planned else replace(self, layout=FIXED_LAYOUTS[self.mask_counts.index(masks)])
 
     @property
     def lookahead(self) -> int:

@@ -33,7 +33,7 @@ from mars.engine.workers import compute
 from mars.records import ForwardPass
 
 PLACES = 8
-LONGEST = 4096
+MOST_TOKENS = 4096
 LOOKAHEAD = 320
 
 _log = logging.getLogger(__name__)
@@ -155,7 +155,7 @@ class Service:
         self._places = places
         self._beside = beside
         self._policy = policy
-        self._capacity = capacity or min(engine.context_length, LONGEST) + LOOKAHEAD
+        self._capacity = capacity or min(engine.context_length, MOST_TOKENS) + LOOKAHEAD
         self._pool: Pool | None = None
         self._numbers = itertools.count()
         self._arrivals: deque[Member] = deque()

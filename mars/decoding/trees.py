@@ -31,7 +31,7 @@ from mars.records import Reads
 
 Layout = Literal["none", "linear", "tree", "lookup", "quadratic"]
 # Those of a fixed number of columns or a fixed most, from the fewest to the most.
-LAYOUTS: tuple[Layout, ...] = ("none", "linear", "quadratic")
+FIXED_LAYOUTS: tuple[Layout, ...] = ("none", "linear", "quadratic")
 TREES: tuple[Layout, ...] = ("tree", "lookup")  # those in which each row has a plan of its own
 
 MOST_COLUMNS = 32  # of a row's plan
@@ -68,7 +68,8 @@ class Copies:
         """Append these tokens."""
         for token in tokens:
             # Runs at the very end are not looked up: nothing is known to follow them.
-            for length in range(1, 1 + (0 if token in self.never else min(LONGEST, len(self.tokens)))):
+            most = 0 if token in self.never else min(LONGEST, len(self.tokens))
+            for length in range(1, most + 1):
                 self._behind[tuple(self.tokens[-length:])] = len(self.tokens)
             self.tokens.append(token)
 

@@ -15,7 +15,7 @@ from mars.config import DEFAULT_THRESHOLD, DecodingSettings
 from mars.control import Control
 from mars.decoders import DecoderInfo
 from mars.decoding.policy import Policy
-from mars.decoding.service import LONGEST, LOOKAHEAD, Service, Stream
+from mars.decoding.service import LOOKAHEAD, MOST_TOKENS, Service, Stream
 from mars.records import ForwardPass
 from mars.serve import PLACES, QUEUE
 from mars.serve.guard import ApiError
@@ -74,7 +74,7 @@ class AsyncService:
         context: int | None = None,
         policy: Policy | None = None,
     ) -> None:
-        self.context = min(checkpoint.engine.context_length, context or LONGEST)
+        self.context = min(checkpoint.engine.context_length, context or MOST_TOKENS)
         self.places = places
         self._most = places + queue
         self._service = Service(checkpoint.engine, places, self.context + LOOKAHEAD, beside=True, policy=policy)
