@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
             options.output.write_text(page.single(read(options.run.read_bytes())), encoding="utf-8")
             return 0
-        if options.output.exists() and any(options.output.iterdir()):
+        if options.output.is_file() or (options.output.exists() and any(options.output.iterdir())):
             raise ValueError(f"{options.output} is not empty; name a new folder.")
         if options.space:
             write_space(options.output)

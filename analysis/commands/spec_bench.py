@@ -33,6 +33,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Ask, print a table for each decoder and put the runs into the store; nobody judges the answers."""
+    if options.task == TASK and options.questions != QUESTIONS:
+        raise ValueError(f"task must be a name of your own for {options.questions}, got {TASK!r}: give --task NAME")
     questions = read_questions(options.questions, options.limit)
     measured = measure(
         options,

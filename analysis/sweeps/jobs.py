@@ -243,5 +243,5 @@ def check_fits(checkpoint: Checkpoint, questions: QuestionSet, max_new_tokens: i
             raise ValueError(
                 f"question {number} of {task} does not fit: its {len(turns)} turns with answers of {max_new_tokens} "
                 f"tokens take {room} tokens, and the context of {checkpoint.name} has "
-                f"{checkpoint.engine.context_length}: lower --max-new-tokens, or leave it out"
+                f"{checkpoint.engine.context_length}: lower --max-new-tokens, or ask others (--questions, --task)"
             )

@@ -56,7 +56,7 @@ def trained_mask(engine: Engine, decoder: str) -> int:
     if engine.mask_token_id is None:
         raise ValueError(
             f"this checkpoint was not trained to fill masks: {decoder} needs one with a trained <|mask|> token "
-            "(made by `python -m mars.training mars`, or a published MARS blk4, blk8 or blk16); use autoregressive"
+            "(made by `python -m mars.training mars`, or a published MARS blk4, blk8 or blk16), autoregressive none"
         )
     return engine.mask_token_id
 

@@ -78,6 +78,13 @@ def _say(options: argparse.Namespace, address: str) -> None:
     print(f"{options.name or options.checkpoint} is at {address}/v1", flush=True)
 
 
+def _origin(text: str) -> str:
+    """An origin as browsers write it, or "*"."""
+    if text != "*" and "://" not in text:
+        raise argparse.ArgumentTypeError(f"must be an origin such as http://localhost:3000, or *, got {text!r}")
+    return text.lower().rstrip("/")
+
+
 def parser() -> argparse.ArgumentParser:
     """The command line."""
     command = argparse.ArgumentParser(
@@ -129,7 +136,7 @@ def _add_limits(command: argparse.ArgumentParser) -> None:
     named = ("another name by which it may be called, where no key is asked for", "pages that may ask it, * for all")
     for name, metavar, read, about in (
         ("--allowed-host", "NAME", parse_host, named[0]),
-        ("--allow-origin", "ORIGIN", lambda text: text.lower().rstrip("/"), named[1]),  # as browsers write it
+        ("--allow-origin", "ORIGIN", _origin, named[1]),
     ):
         add(name, action="append", default=[], type=read, metavar=metavar, help=f"{about} (may be given several times)")
     limit("--places", 1, 256, PLACES, "requests decoded at once")

@@ -46,7 +46,7 @@ def words(tiny_folder: Path, question_file: Path, tmp_path: Path) -> Callable[..
 
     def of(*more: str) -> list[str]:
         given = ["--checkpoint", str(tiny_folder), "--questions", str(question_file), "--runs", str(tmp_path / "runs")]
-        return ["spec-bench", *given, "--max-new-tokens", "6", "--device", "cpu", *more]
+        return ["spec-bench", *given, *"--task own --max-new-tokens 6 --device cpu".split(), *more]
 
     return of
 
@@ -55,9 +55,8 @@ def test_the_command(words: Callable[..., list[str]], tmp_path: Path, capsys: py
     assert main(words("--decoders", "self_speculative/linear,sliding_window@0.05", "--json")) == 0
     output = capsys.readouterr().out
     found = json.loads(output.splitlines()[-1])
-    assert [lane["decoder"] for lane in found["results"]] == [
-        "autoregressive", "self_speculative/linear", "sliding_window@0.05"
-    ]  # fmt: skip
+    labels = "autoregressive self_speculative/linear sliding_window@0.05".split()
+    assert [lane["decoder"] for lane in found["results"]] == labels
     exact = found["results"][1]
     assert exact["parts"]["overall"]["same"] == 4
     assert list(exact["parts"]) == ["mt_bench", "qa", "writing", "coding", "overall"]
@@ -76,6 +75,7 @@ def test_the_command(words: Callable[..., list[str]], tmp_path: Path, capsys: py
 
 def test_nobody_judged_the_answers(words: Callable[..., list[str]], tmp_path: Path) -> None:
     assert main(words("--decoders", "sliding_window@0.05", "--limit", "1")) == 0
+    assert main([word for word in words() if word not in ("--task", "own")]) == 2, "they are not Spec-Bench's"
     store = read_runs(tmp_path / "runs")
     table = measure(store)
     assert table["accuracy"].isna().all()
