@@ -30,14 +30,6 @@ STAGES: tuple[Stage, ...] = get_args(Stage)
 """The stages of training that runs name, adapters aside; the last is of old runs alone, which commit 4ebfdf5 made."""
 
 
-HINTS: dict[FamilyName, str] = {
-    "ar": "One token per forward pass.",
-    "masks": "Several tokens per forward pass: all whose confidence reaches τ.",
-    "exact": "Several tokens per forward pass, and the text that this model writes with one.",
-}
-"""What a pass of each family of decoders writes, whose passes look alike."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecoderInfo:
     """The facts of one decoder.
@@ -127,7 +119,7 @@ _ENTRIES = (
         name=EXACT,
         title="MARS, exact",
         lane="MARS exact",
-        line="Each pass verifies drafts, which masks or the same words earlier gave: the text of AR, in fewer passes.",
+        line="Each pass verifies drafts of masks or of the same words earlier: the text of one token a pass, in fewer.",
         family="exact",
         settings=("block_size", "extra_proposal", "layout", *SAMPLING),
         needs="masks",

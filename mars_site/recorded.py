@@ -10,7 +10,7 @@ from app.compare.comparison import Differences
 from app.compare.lane import baseline_of
 from app.runs.run import Run, RunLane, shipped
 from mars import decoders
-from mars.decoders import HINTS, FamilyName
+from mars.decoders import TABLE, FamilyName
 from mars.metrics import Tally
 
 NAME = "5-first-look"
@@ -95,7 +95,7 @@ def card(
         score=settings["score"],
         settings=dict(settings),
         note=note,
-        hint=HINTS[family],
+        hint=TABLE[settings["decoder"]].line if settings["decoder"] in TABLE else "",
         problem=None,
         inactive=None,
         earlier=[],

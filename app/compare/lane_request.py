@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 from app.compare import stream
 from app.compare.lane_choice import LANE_KEYS, LaneChoice, acting, to_settings
 from app.models.manager import Models
-from app.models.sentences import error_sentence
+from app.models.sentences import error_sentence, in_words
 from app.runs.run import Turn
 from mars.config import DEFAULTS, SETTINGS, LayoutName
-from mars.decoders import HINTS
 
 if TYPE_CHECKING:
     from mars.checkpoint import Checkpoint
@@ -50,7 +49,7 @@ class LaneRequest:
             score=choice.score,
             settings=asdict(choice),
             note=self._note(),
-            hint=HINTS[choice.family],
+            hint=choice.info.line,
             problem=self.problem,
             inactive=why_one_token(choice, loaded) if loaded else None,
             earlier=[(turn.prompt, turn.answer) for turn in earlier],
@@ -66,6 +65,7 @@ class LaneRequest:
             parts.append(SETTINGS["block_size"].note.format(block_size))
         if choice.info.heeds_threshold and not choice.follows:
             one = choice.threshold is None
+            acts -= {"window"} if one else set()  # one token a pass spends no masks
             parts.append("one token" if one else SETTINGS["threshold"].note.format(choice.threshold))
         for name in _NOTED:
             value = getattr(choice, name)
@@ -124,16 +124,10 @@ def why_not(choice: LaneChoice, checkpoint: Checkpoint) -> str | None:
     """Why this checkpoint, paired with its draft where there is one, cannot write with this decoder; None if it can."""
     name, info, kinds = checkpoint.name, choice.info, checkpoint.kinds
     if info.draft and not choice.draft:
-        return (
-            f"{info.title}: this decoder needs a draft. Choose a smaller checkpoint with the same tokenizer in "
-            "the settings."
-        )
+        return f"{info.title} needs a draft: choose a smaller checkpoint with the same tokenizer in the settings."
     if info.needs in kinds:
         return _refusal(choice, checkpoint)
-    return (
-        f"{name} was not trained to fill masks, so “{info.title}” cannot use it. Choose a checkpoint made by "
-        "python -m mars.training mars, or another decoder."
-    )
+    return f"{name} was not trained to fill masks: choose a MARS checkpoint for “{info.title}”, or another decoder."
 
 
 def _refusal(choice: LaneChoice, checkpoint: Checkpoint) -> str | None:
@@ -148,8 +142,7 @@ def _refusal(choice: LaneChoice, checkpoint: Checkpoint) -> str | None:
             return None
         DECODERS[choice.decoder](checkpoint.engine, [[0]], settings)
     except ValueError as error:
-        said = error_sentence(error)
-        return said[:1].upper() + said[1:]
+        return in_words(error_sentence(error))
     return None
 
 

@@ -7,9 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from app.models.placement import is_out_of_memory
+from mars.config import SETTINGS
+from mars.decoders import TABLE
 
 UNKNOWN = "The page asked for something that does not exist. Reload it."
 _log = logging.getLogger(__name__)
+_TITLES = {name: one.title for name, one in SETTINGS.items()} | {name: one.title for name, one in TABLE.items()}
 _PATH = re.compile(r"(?<![\w./:~\\-])(?:~|[A-Za-z]:)?(?:[\\/][^\s\\/'\"“”‘’,;:()<>]+){2,}[\\/]?")
 
 
@@ -30,6 +33,12 @@ def without_paths(text: str, names: Mapping[str, str] | None = None) -> str:
             text = re.sub(rf"{re.escape(folder.rstrip('/'))}/([\w.*-]+)", rf"\1 of {literal}", text)
             text = re.sub(rf"(?<![\w./-]){re.escape(folder)}(?![\w/-])", literal, text)
     return _PATH.sub(lambda found: re.split(r"[\\/]", found[0].rstrip("\\/"))[-1], text)
+
+
+def in_words(sentence: str) -> str:
+    """The sentence as the page says it, with the names that settings and decoders have there."""
+    said = re.sub(r"[a-z]+(?:_[a-z]+)+", lambda found: _TITLES.get(found[0], found[0]), sentence)
+    return said[:1].upper() + said[1:]
 
 
 def error_sentence(error: ValueError | str) -> str:

@@ -9,7 +9,7 @@ import gradio as gr
 
 from app.browser import bundle
 from app.compare import stream
-from app.models.sentences import complete
+from app.models.sentences import complete, in_words
 from mars.checkpoint.calibration import Start
 
 LOWEST, ONE_TOKEN = 0.5, 1.0
@@ -49,8 +49,7 @@ def plain(elem_id: str, value: str = "", label: str = "", **options: Any) -> gr.
 
 def refusal(error: ValueError) -> str:
     """The line that tells the page why nothing starts."""
-    sentence = complete(str(error))
-    return stream.line(stream.Refusal(kind="refusal", id=uuid4().hex, sentence=sentence[:1].upper() + sentence[1:]))
+    return stream.line(stream.Refusal(kind="refusal", id=uuid4().hex, sentence=in_words(complete(str(error)))))
 
 
 def begun(identity: str) -> tuple[Any, ...]:

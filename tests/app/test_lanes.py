@@ -126,7 +126,7 @@ def test_a_lane_has_settings_of_its_own(served: Any, wide: Page) -> None:
     fold(tab)
     tab.fill("#lane-b-block-size input", "100")
     tab.wait_for_selector("[data-state=failed]")
-    assert tab.inner_text(".lens-status") == "Lane B: block_size must be between 1 and 64, got 100."
+    assert tab.inner_text(".lens-status") == "Lane B: Block size must be between 1 and 64, got 100."
     tab.fill("#lane-b-block-size input", "4")
     tab.wait_for_selector("[data-state=idle]")
     tab.locator("#lane-b-mode label", has_text="Own").click()

@@ -76,7 +76,7 @@ def test_all_lanes_stream_at_the_same_time(bench: Page) -> None:
 
 def test_the_ends_of_long_texts_stay_in_view(bench: Page) -> None:
     tab = bench
-    tab.set_viewport_size({"width": 1024, "height": 400})
+    tab.set_viewport_size({"width": 1024, "height": 490})
     begin(tab, "Readable")
     finish(tab)
     assert tab.evaluate("scrollY") > 0

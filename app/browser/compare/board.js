@@ -67,7 +67,9 @@ class Board extends RunView {
   open(message) {
     this.model = new BoardModel(message);
     this.body.hidden = false;
-    this.about.textContent = describe(this.model);
+    const { task, problems, first, count, limit } = this.model;
+    const which = task === "all" ? "all families in turn" : problems[0].family;
+    this.about.textContent = `${count} problems, ${which}, seeds from ${first} · at most ${limit} tokens each`;
     this.problem.close();
     this.redraw();
     this.advance();
@@ -105,6 +107,7 @@ class Board extends RunView {
     if (!this.model) return;
     this.model.state = message;
     this.bar.hidden = this.model.over;
+    announce("lens:board", this.model.over ? null : "The score board below is running. Stop it there.");
     if (!this.model.over) return;
     if (this.model.current !== null) this.refresh(this.model.current);
     for (const lane of this.model.lanes) this.table.draw(this.model, lane.key);
@@ -131,11 +134,6 @@ class Board extends RunView {
     this.grid.choose(number);
     bringIntoView(this.problem.root);
   }
-}
-
-function describe({ task, problems, first, count, limit }) {
-  const which = task === "all" ? "all families in turn" : problems[0].family;
-  return `${count} problems, ${which}, seeds from ${first} · at most ${limit} tokens each`;
 }
 
 // One problem, opened below the grid: what was asked, what is right, and what each lane wrote.

@@ -61,6 +61,7 @@ export function mountSettings({ element }) {
     const open = !page.contains("lens-settings-open");
     keep(SETTINGS_KEY, open ? "open" : null);
     set(open);
+    if (open) window.scrollTo(0, 0); // the panel is there
   });
   set(kept(SETTINGS_KEY) === "open");
   document.addEventListener("keydown", runOnEnter, { capture: true });

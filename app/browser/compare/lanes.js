@@ -74,7 +74,8 @@ export class LaneSet {
     const [here, there] = [tokens[view.lane.key] + 1, tokens[base.lane.key] + 1];
     const place = here === there ? `token ${here}` : `token ${there} of ${base.letter}, ${here} of ${view.letter}`;
     const own = view.lane.family === "exact" && view.lane.checkpoint !== base.lane.checkpoint;
-    const why = own ? `: other weights (${view.lane.checkpoint}, ${base.lane.checkpoint})` : "";
+    const weights = own ? `: other weights (${view.lane.checkpoint}, ${base.lane.checkpoint})` : "";
+    const why = view.lane.settings.temperature || base.lane.settings.temperature ? ": drawn at random" : weights;
     this.partings.set(view, `${pair} first differ at ${place}${why}.`);
   }
 

@@ -32,9 +32,10 @@ class Stage extends RunView {
     put(root, this.caption(), this.picks.root, this.track, this.foot());
     this.pointer = new Pointer(this, new TokenCard(root, (fact, text) => this.goOn(fact, text)));
     document.addEventListener("lens:prompt", ({ detail }) => this.asks(detail));
+    document.addEventListener("lens:board", ({ detail }) => this.say(detail ?? this.sentence));
     document.addEventListener("click", ({ target }) => target.closest?.("#run, #follow") && this.await());
     root.addEventListener("mouseover", ({ target }) => this.look({ lane: target.closest?.(".lens-lane")?.dataset.lane }));
-    this.above = new ResizeObserver(([{ borderBoxSize: [box] }]) => root.style.setProperty("--lens-top", `${box.blockSize}px`));
+    this.above = new ResizeObserver(([{ borderBoxSize: [box] }]) => document.documentElement.style.setProperty("--lens-top", `${box.blockSize}px`));
     if (recorded) recordedRun(recorded, { hear: (messages) => this.play(messages) });
   }
 

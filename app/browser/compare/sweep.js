@@ -9,7 +9,7 @@ const COLUMNS = [
   ["tokens / pass", "Tokens ÷ passes that write.", ({ tokensPerForward }) => decimals(tokensPerForward, 2)],
   ["seconds", "Model time of the whole answer, the prompt included.", ({ seconds }) => decimals(seconds, 2)],
   ["speed of AR", "Its tokens a second ÷ those of AR: above 1 it is faster.", ({ speed }) => (speed === null ? "–" : `${decimals(speed, 2)}×`)],
-  ["tokens that differ", "Tokens in which the text differs from AR's, and the length of the longer one.", ({ threshold, differing, longer }) => (threshold === null ? "–" : `${differing} of ${longer}`)],
+  ["tokens that differ from AR's", "Tokens in which the text differs from AR's, and the length of the longer one.", ({ threshold, differing, longer }) => (threshold === null ? "–" : `${differing} of ${longer}`)],
 ];
 
 class Sweep extends RunView {
@@ -34,7 +34,7 @@ class Sweep extends RunView {
   }
 
   open({ title, checkpoint }) {
-    this.name.textContent = `AR, then ${title} (${checkpoint}) at five thresholds, one text after another`;
+    this.name.textContent = `AR, then ${title} (${checkpoint}) at five thresholds, one text after another; each is timed once, so speeds vary`;
     this.body.replaceChildren();
     this.table.hidden = false;
   }

@@ -88,7 +88,7 @@ class Course {
   invitation() {
     const { task, seed } = this.material.problem;
     const href = ours(`?tab=compare&models=tiny&task=${task}&seed=${seed}&lanes=3`);
-    return make("a", "lens-tool lens-learn-next", "Try a problem of the small models in Compare", { href });
+    return make("a", "lens-tool lens-learn-next", "Try the small models in Compare", { href });
   }
 
   finish(page) {

@@ -18,9 +18,7 @@ export function cut(value, places, score) {
 }
 
 export const thresholdName = (threshold) => (threshold === null ? "one token per pass" : `τ ${threshold.toFixed(2)}`);
-
 export const oneLine = (text) => text.trim().replace(/\s+/g, " ");
-
 export const plural = (number, one, many = `${one}s`) => `${number} ${number === 1 ? one : many}`;
 
 // Who proposed a token that was not read off real text: the letter in the sign at the end of a band, and words.

@@ -46,7 +46,7 @@ class RunPicker {
   }
 
   offer({ name, title, note, lanes }) {
-    const node = button("lens-box lens-stack step-offer", "", () => this.pick(name));
+    const node = button("lens-box lens-stack step-offer", "", () => this.pick(name, { asked: true }));
     return put(node, make("b", "", title), make("span", "", note), make("span", "lens-note", lanes));
   }
 
@@ -117,7 +117,7 @@ class RunPicker {
     const { wish } = keeper;
     if (!this.has(wish?.run)) return;
     keeper.wish = null;
-    this.pick(wish.run, wish);
+    this.pick(wish.run, { ...wish, asked: true });
   }
 
   // At first: what was asked for, else the newest run of this page, else the one from before the page was loaded.
@@ -137,12 +137,12 @@ class RunPicker {
 }
 
 const offerRun = (run) => offerFile(JSON.stringify(run), "application/json", `${fileName(run)}.json`);
-
 const megabytes = (bytes) => `${decimals(bytes / 1e6, 1)} MB`;
 
 // `run` is a document, or what the keeper says of one.
 function nameOf(run) {
-  const words = run.title || oneLine(run.question.prompt);
+  const { prompt, answer_prefix: start } = run.question;
+  const words = run.title || `${start ? `“${oneLine(start)} …” to ` : ""}${oneLine(prompt)}`;
   const time = new Date(run.date).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
   return `${time} · ${words.length > 60 ? `${words.slice(0, 59)}…` : words}`;
 }
@@ -203,6 +203,7 @@ export function mountStep({ element, props, watch, submit }) {
     viewRoot.hidden = false;
     place.dataset.run = run.id;
     view.open(run, where);
+    if (where.asked) view.player.range.focus({ preventScroll: true }); // what was pressed is gone
   });
   document.addEventListener("lens:run", (event) => picker.receive(event.detail));
   document.addEventListener("lens:step", () => picker.fulfil());

@@ -81,7 +81,7 @@ def test_a_checkpoint_that_can_write_has_no_problem(ar: Any, mars: Any) -> None:
 
 def test_the_decoders_reasons_are_told(mars: Any) -> None:
     found = why_not(LaneChoice(checkpoint="mars", decoder="self_speculative", block_size=1), mars)
-    assert found == "Self_speculative needs block_size >= 2, got 1: a block of 1 has no draft."
+    assert found == "MARS, exact needs Block size >= 2, got 1: a block of 1 has no draft."
 
 
 @pytest.mark.parametrize(
