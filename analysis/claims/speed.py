@@ -340,7 +340,7 @@ def _fastest_with_threshold(results: Mapping[tuple[str, int], Mapping[str, Any]]
         return {"fastest with τ": "", "× our AR": "", "× generate": ""}
     name = max(found, key=lambda name: found[name]["tokens_per_second"]["median"])
     return {
-        "fastest with τ": name.replace("@", ", τ = ").replace("/b", ", B = "),
+        "fastest with τ": f"`{name}`",
         "× our AR": times(_interval(found[name]["speedup_over_autoregressive"])),
         "× generate": times(_interval(found[name]["speedup_over_generate"])),
     }

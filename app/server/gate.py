@@ -305,7 +305,7 @@ def refusal(status: int) -> Response:
 
 
 def _bulk(body: bytes) -> int:
-    """The bytes of JSON outside its strings, so of every other part between quotes, and its quotes; nothing is read."""
+    """How many bytes of JSON are outside its strings, which are every other part between quotes, and its quotes."""
     plain = body.replace(rb"\\", b"").replace(rb"\"", b"")
     quotes = plain.count(b'"')
     return quotes if quotes > MOST_STRUCTURE else quotes + sum(map(len, plain.split(b'"')[::2]))

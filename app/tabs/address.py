@@ -125,7 +125,7 @@ class DeepLink:
     def restore(self, text: str | None) -> list[Any]:
         """The values of the outputs: the message to the masthead, answer, visible parts, and the settings.
 
-        The message has the texts that were `refused`, the `usual` values, and the time: equal ones would not be told.
+        The message has the texts that were `refused`, the `usual` values, and the time, as Gradio drops equal messages.
         """
         said = said_in(text)
         found = read(said, self.parts)

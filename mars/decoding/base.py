@@ -55,8 +55,8 @@ def trained_mask(engine: Engine, decoder: str) -> int:
     """The mask token's id; ValueError where the model was not trained to fill masks."""
     if engine.mask_token_id is None:
         raise ValueError(
-            f"this checkpoint was not trained to fill masks: {decoder} needs one with a trained <|mask|> token "
-            "(made by `python -m mars.training mars`, or a published MARS blk4, blk8 or blk16), autoregressive none"
+            f"this checkpoint was not trained to fill masks: {decoder} needs one with a trained <|mask|> token, from "
+            "`python -m mars.training mars` or a published MARS blk4, blk8 or blk16; autoregressive needs none"
         )
     return engine.mask_token_id
 

@@ -172,8 +172,8 @@ class Policy:
         """The masks of each row where all have as many: none, those behind the drafts, or behind every prefix."""
         gain = sum(sum(reach.shares) for reach in reaches) / len(rows)
         whole = sum(reach.shares[-1] for reach in reaches) / len(rows)
-        # By choice. Masks behind the last draft alone leave none for the next pass where a draft was wrong, which then
-        # gains nothing: a cycle takes 1 + (1 - whole) passes.
+        # The tokens that each choice gains. Masks behind the last draft alone leave none for the next pass where a
+        # draft was wrong, which then gains nothing: a cycle takes 1 + (1 - whole) passes.
         gains = 0.0, gain / (2 - whole), gain
         count = len(rows) + others
 

@@ -213,7 +213,7 @@ class Reach:
                 self.shares[k] = min(self.shares[k] * scale, self.shares[k - 1])
 
     def due(self, spent: bool) -> bool:
-        """Count a pass, with masks or without. True after `SOON` without, then twice as many: to try them anew."""
+        """Count a pass. True when masks are to be tried anew: after `SOON` passes without, then after twice as many."""
         self.spending = max(self.spending, 0) + 1 if spent else min(self.spending, 0) - 1
         if self.spending > SOON:
             self.patience = SOON

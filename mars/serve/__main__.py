@@ -79,8 +79,8 @@ def _say(options: argparse.Namespace, address: str) -> None:
 
 
 def _origin(text: str) -> str:
-    """An origin as browsers write it, or "*"."""
-    if text != "*" and "://" not in text:
+    """An origin as browsers write it ("null" of a file), or "*"."""
+    if text not in ("*", "null") and "://" not in text:
         raise argparse.ArgumentTypeError(f"must be an origin such as http://localhost:3000, or *, got {text!r}")
     return text.lower().rstrip("/")
 

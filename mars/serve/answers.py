@@ -124,7 +124,7 @@ class Writer:
             chances.setdefault(proposal.token_id, proposal.score)  # a drawn token may be none of the likely ones
         top = {number: self._candidates.of(number, self._pieces.peek(number), chances[number]) for number in chances}
         text = self._pieces.add(proposal.token_id)
-        if listed:  # a token's text is what it adds here; its score may be none of the probabilities that the top has
+        if listed:  # by its score; among the likely tokens, by its probability
             chosen = self._candidates.of(proposal.token_id, text, proposal.score).model_copy(update={"token": text})
             top[proposal.token_id] = chosen.model_copy(update={"logprob": top[proposal.token_id].logprob})
             among = list(top.values()) if self._alternatives else []

@@ -108,4 +108,8 @@ test("what another tab asks of Compare is an address", async () => {
   asks["lens:use"]({ detail: { choice: { decoder: "self_speculative" } } });
   await new Promise(setImmediate);
   assert.equal(asked.at(-1).lanes, "2", "a third lane would write the same");
+  address.settings.open({ lanes: 3, "c.decoder": "jacobi" });
+  asks["lens:use"]({ detail: { choice: { decoder: "self_speculative" } } });
+  await new Promise(setImmediate);
+  assert.equal(asked.at(-1).lanes, "3", "a person has changed it");
 });

@@ -147,12 +147,11 @@ class Address {
 const SECOND = "b."; // what the names of the second lane's settings begin with
 const OF_A_QUESTION = new Set(["task", "seed", "prompt", "models", "start"]);
 
-// The settings of a lane (a `LaneChoice`) in an address. Beside an exact one there is no third, which writes the same.
+// The settings of a lane, the fields of a `LaneChoice`, as an address names them.
 function inAddress({ follows = true, threshold = null, ...fields }) {
   const mode = follows ? "slider" : threshold === null ? "one" : "own";
   const said = Object.entries({ ...fields, mode, threshold }).filter(([, value]) => value !== null);
-  const lanes = decoderOf(fields.decoder).family === "exact" ? { lanes: 2 } : {};
-  return { ...lanes, ...Object.fromEntries(said.map(([name, value]) => [`${SECOND}${name}`, value])) };
+  return Object.fromEntries(said.map(([name, value]) => [`${SECOND}${name}`, value]));
 }
 
 // The settings of Compare in the address. They belong to Python's components: Gradio tells their values here, and Python
@@ -172,14 +171,15 @@ class SettingsInAddress {
   }
 
   // What is asked for, as an address says it: {task, seed}, settings of the second lane in place of its own, or {models},
-  // which leaves the number of lanes alone.
+  // which leaves the number of lanes alone. Beside an exact second lane the third one goes, unless it was changed.
   open(asked) {
     const stays = ([name]) => {
       if (asked.models) return name === "lanes";
       return !(asked.task && OF_A_QUESTION.has(name)) && !("b.mode" in asked && name.startsWith(SECOND));
     };
     const before = Object.entries(this.address.views[FIRST_TAB] ?? {}).filter(stays);
-    this.place.say({ ...Object.fromEntries(before), ...asked });
+    const twice = decoderOf(asked["b.decoder"]).family === "exact" && !before.some(([name]) => name.startsWith("c."));
+    this.place.say({ ...Object.fromEntries(before), ...asked, ...(twice && { lanes: 2 }) });
     this.address.write();
     this.address.restore(FIRST_TAB, this.address.views[FIRST_TAB]);
     openTab(FIRST_TAB);

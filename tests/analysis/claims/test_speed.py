@@ -94,7 +94,7 @@ def test_fair_baseline(fabricate: Any, tmp_path: Path, low: float, verdict: Clai
     assert (finding.commands, finding.n) == (["python -m analysis bench"], [48])
     [row] = finding.comparisons
     assert row.compared["CPU"] == "a machine"
-    assert row.measured["fastest with τ"] == "sliding_window, τ = 0.95"
+    assert row.measured["fastest with τ"] == "`sliding_window@0.95`"
     assert row.measured["× our AR"].startswith("3.00×")
 
 
