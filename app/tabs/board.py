@@ -32,7 +32,7 @@ class Board:
                 with gr.Row(elem_classes="lens-go"):
                     self.score = gr.Button("Score", variant="primary", size="lg", elem_id="board-score", min_width=10)
                     self.stop = gr.Button("Stop", size="lg", interactive=False, elem_id="board-stop", min_width=10)
-            self.view = drawn("board", '<div class="board"></div>', elem_id="board")
+            self.view = drawn("board", '<div class="board lens-stack"></div>', elem_id="board")
         shown = [self.view, self.score, self.stop, comparing.run]
         lanes = [self._comparing.threshold, self._comparing.limit, *self._comparing.row.inputs]
         given = [self.family, self.count, *lanes]

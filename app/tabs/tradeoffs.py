@@ -64,7 +64,7 @@ def build(page: gr.Blocks, runner: Runner, run_cache: RunCache) -> None:
     answer = answering(run_cache, runner)
     view = drawn(
         "tradeoffs",
-        '<div class="trade"></div>',
+        '<div class="trade lens-stack"></div>',
         elem_id="tradeoffs",
         plotly=bundle.plotly(),
         templates={name: template(dark=name == "dark").to_plotly_json() for name in ("light", "dark")},

@@ -9,13 +9,18 @@ const NONE = "–";
 const known = (value, places, unit = "") => (value || value === 0 ? `${decimals(value, places)}${unit}` : NONE);
 const percent = (share) => String(Math.round(100 * share));
 
+const lengthWords = ({ tokensPerProblem }) => [known(tokensPerProblem, 1)];
+const passWords = ({ tokensPerForward }) => [known(tokensPerForward, 2)];
+const rateWords = ({ tokensPerSecond }) => [known(tokensPerSecond, 0)];
+const speedWords = ({ speedup }, other) => [other ? known(speedup, 2, "×") : "baseline"];
+
 // Label, explanation, and the figure with the small words below it; `other` is false for the baseline.
 const COLUMNS = [
   ["right", "Right answers among the finished problems, with the 95 % Wilson interval of their share.", rightWords],
-  ["tokens / problem", "Mean length of the finished answers, end of turn included.", (score) => [known(score.tokensPerProblem, 1)]],
-  ["tokens / pass", "Tokens ÷ decode and verify passes, over the finished problems.", (score) => [known(score.tokensPerForward, 2)]],
-  ["tok / s", "Tokens ÷ seconds of model time, over the finished problems.", (score) => [known(score.tokensPerSecond, 0)]],
-  ["speed-up", "Its tok / s ÷ that of the baseline, over the problems that both have finished.", (score, other) => [other ? known(score.speedup, 2, "×") : "baseline"]],
+  ["tokens / problem", "Mean length of the finished answers, end of turn included.", lengthWords],
+  ["tokens / pass", "Tokens ÷ decode and verify passes, over the finished problems.", passWords],
+  ["tok / s", "Tokens ÷ seconds of model time, over the finished problems.", rateWords],
+  ["speed-up", "Its tok / s ÷ that of the baseline, over the problems that both have finished.", speedWords],
   ["against the baseline", "Problems that only one of the two lanes has right.", pairWords],
 ];
 
@@ -62,8 +67,11 @@ export class ScoreTable {
 
 function laneName(lane, score) {
   const about = [lane.checkpoint, lane.note].filter(Boolean).join(" · ");
-  const name = put(make("th", "", "", { scope: "row" }), make("b", "board-title", lane.title), make("span", "lens-note", about));
-  if (score.n !== undefined && lane.family === "masks") name.append(make("span", "lens-note board-tau", thresholdName(score.threshold)));
+  const name = make("th", "", "", { scope: "row" });
+  name.append(make("b", "board-title", lane.title), make("span", "lens-note", about));
+  if (score.n !== undefined && lane.family === "masks") {
+    name.append(make("span", "lens-note board-tau", thresholdName(score.threshold)));
+  }
   if (lane.inactive) name.append(make("span", "lens-note", lane.inactive));
   if (score.turned) name.append(make("span", "board-turned", "τ changed while it ran"));
   return name;
@@ -73,14 +81,7 @@ function laneName(lane, score) {
 // that opens it.
 
 export const SIGNS = { pending: "", writing: "…", right: "✓", wrong: "×", stopped: NONE, absent: "" };
-export const WORDS = {
-  pending: "not begun",
-  writing: "writing",
-  right: "right",
-  wrong: "wrong",
-  stopped: "stopped",
-  absent: "cannot write",
-};
+export const standingWords = (standing) => ({ pending: "not begun", absent: "cannot write" })[standing] ?? standing;
 
 export class ProblemGrid {
   constructor(onOpen) {
@@ -92,7 +93,8 @@ export class ProblemGrid {
     this.columns = model.problems.map((_, number) => this.column(model, number));
     const blocks = new Map();
     model.problems.forEach(({ family }, number) => {
-      if (!blocks.has(family)) blocks.set(family, put(make("section"), make("h3", "lens-note", family), make("div", "board-columns")));
+      const title = make("h3", "lens-note", family);
+      if (!blocks.has(family)) blocks.set(family, put(make("section"), title, make("div", "board-columns")));
       blocks.get(family).lastChild.append(this.columns[number]);
     });
     this.root.replaceChildren(key(model), put(make("div", "board-blocks"), ...blocks.values()));
@@ -111,7 +113,7 @@ export class ProblemGrid {
       const square = column.children[place];
       square.dataset.standing = standing;
       square.textContent = SIGNS[standing];
-      return `${lane.title} ${WORDS[standing]}`;
+      return `${lane.title} ${standingWords(standing)}`;
     });
     const { family, seed } = model.problems[number];
     column.classList.toggle("differs", model.differs(number));

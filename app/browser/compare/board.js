@@ -3,7 +3,7 @@
 import { announce, bringIntoView, button, make, put, status } from "../shared/dom.js";
 import { OVER, RunView } from "../shared/feed.js";
 import { decimals } from "../shared/tokens.js";
-import { familyClass, ProblemGrid, ScoreTable, SIGNS, WORDS } from "./board-table.js";
+import { familyClass, ProblemGrid, ScoreTable, SIGNS, standingWords } from "./board-table.js";
 
 // The problems, the lanes, a cell for each of both, and the last row of counts of each lane.
 export class BoardModel {
@@ -57,10 +57,8 @@ class Board extends RunView {
     const same = () => again({ count: this.model.count, task: this.model.task, first: this.model.first });
     const tools = put(make("div", "board-tools"), button("lens-tool board-again", "Same problems again", same));
     this.body = put(make("div", "lens-stack"), this.about, this.table.root, tools, this.grid.root, this.problem.root);
-    root.classList.add("lens-stack");
     put(root, this.status, this.bar, this.body);
     this.body.hidden = this.bar.hidden = true;
-    this.sentence = this.status.textContent;
     this.model = null;
   }
 
@@ -152,10 +150,12 @@ class ProblemCard {
     const { family, prompt, answer, task, seed } = model.problems[number];
     this.number = number;
     const title = make("h3", "", `Problem ${number + 1} · ${family} · seed ${seed}`);
-    const run = button("lens-tool board-run", "Open this one in Compare", () => announce("lens:problem", { task, seed }));
+    const compare = () => announce("lens:problem", { task, seed });
+    const open = button("lens-tool board-run", "Open this one in Compare", compare);
+    const head = put(make("div", "lens-row"), title, open);
     const known = put(make("p", "board-answer"), "Known answer ", make("b", "", answer));
     const texts = put(make("div", "board-texts"), ...model.lanes.map((lane) => this.text(model, lane, number)));
-    this.root.replaceChildren(put(make("div", "lens-row"), title, run), make("p", "lens-pre board-prompt", prompt), known, texts);
+    this.root.replaceChildren(head, make("p", "lens-pre board-prompt", prompt), known, texts);
     this.root.setAttribute("aria-label", title.textContent);
     this.root.hidden = false;
   }
@@ -163,7 +163,7 @@ class ProblemCard {
   text(model, lane, number) {
     const standing = model.standing(lane.key, number);
     const cell = model.cells[number].get(lane.key);
-    const verdict = make("span", `lens-badge ${standing}`, `${SIGNS[standing]} ${WORDS[standing]}`.trim());
+    const verdict = make("span", `lens-badge ${standing}`, `${SIGNS[standing]} ${standingWords(standing)}`.trim());
     const box = make("article", `lens-box board-text ${familyClass(lane)}`);
     put(box, put(make("p", "lens-row"), make("b", "board-title", lane.title), verdict));
     if (!cell) return box;

@@ -14,7 +14,8 @@ export class TokenCard extends Card {
     super(host, "lens-card");
     this.branch = (text) => this.node && onBranch(this.fact, text);
     // Not for the tab key: Enter on the token does the same.
-    this.step = button("lens-tool lens-card-step", "Step through from here ↵", () => this.stepThrough(), { tabindex: -1 });
+    const step = () => this.stepThrough();
+    this.step = button("lens-tool lens-card-step", "Step through from here ↵", step, { tabindex: -1 });
     this.step.addEventListener("mousedown", (event) => event.preventDefault());
   }
 
@@ -23,13 +24,14 @@ export class TokenCard extends Card {
     const { lane, message, place } = fact;
     const ghost = place >= message.tokens.length;
     const [piece, score] = ghost ? message.ghosts[place - message.tokens.length] : message.tokens[place];
+    const where = `Pass ${message.number} · proposal ${place + 1} of ${message.window}`;
     const others = ghost ? [] : (message.tokens[place][5] ?? []);
     this.fact = fact;
     this.step.hidden = !this.host.matches("[data-state=done], [data-state=stopped]");
     this.open(
       token,
       token,
-      make("p", "lens-card-where", `Pass ${message.number} · proposal ${place + 1} of ${message.window}${ghost ? " · not accepted" : ""}`),
+      make("p", "lens-card-where", `${where}${ghost ? " · not accepted" : ""}`),
       make("p", "", scoreWords(lane.score, score, message.threshold)),
       make("p", "lens-card-reason", reasonOf(fact)),
       ...this.others(ghost ? null : lane, others, piece),
@@ -41,15 +43,18 @@ export class TokenCard extends Card {
   others(lane, found, piece) {
     const same = !this.host.querySelector(".lens-answers").textContent;
     const able = lane && same && !this.step.hidden && !lane.earlier.length && document.querySelector("#answer-start");
-    const act = (text) => this.branch(text);
     const listed = found.map(([other, probability]) => {
       const said = other === piece;
-      return [visiblePiece(other), probability, said, able && !said && !CONTROL.test(other) ? () => act(other) : null];
+      const act = able && !said && !CONTROL.test(other) ? () => this.branch(other) : null;
+      return [visiblePiece(other), probability, said, act];
     });
     if (!able) return [alternativeList(listed)];
-    const own = make("input", "lens-field lens-card-own", "", { placeholder: "another text", "aria-label": "Another text from here on" });
-    own.addEventListener("keydown", ({ key }) => key === "Enter" && own.value && act(own.value));
-    return [alternativeList(listed), make("p", "", "Choose another token, or write a text: all lanes go on from it."), own];
+    const named = { placeholder: "another text", "aria-label": "Another text from here on" };
+    const own = make("input", "lens-field lens-card-own", "", named);
+    const done = ({ key }) => key === "Enter" && own.value;
+    own.addEventListener("keydown", (event) => done(event) && this.branch(own.value));
+    const hint = make("p", "", "Choose another token, or write a text: all lanes go on from it.");
+    return [alternativeList(listed), hint, own];
   }
 
   stepThrough() {
@@ -58,7 +63,6 @@ export class TokenCard extends Card {
   }
 }
 
-// Why a proposal was accepted or refused, in a sentence.
 export function reasonOf({ lane, message, place }) {
   const { tokens, ghosts, reasons, threshold } = message;
   const accepted = place < tokens.length;

@@ -1,9 +1,9 @@
-// One lane: who writes, its text as bands of tokens, one band a forward pass, its counters, and its verdict. It keeps the
-// changes that messages bring until `flush` puts them into the page; charts wait for `draw`.
+// One lane: who writes, its text as bands of tokens, one band a forward pass, its counters, and its verdict. It keeps
+// the changes that messages bring until `flush` puts them into the page; charts wait for `draw`.
 
 import { make, put } from "../shared/dom.js";
 import { isRefused } from "../shared/reasons.js";
-import { bandNode, decimals, ghostNode, givenNode, oneLine, plural, proposedBy, proposedWords } from "../shared/tokens.js";
+import { bandNode, decimals, givenNode, oneLine, plural, proposedBy, proposedWords } from "../shared/tokens.js";
 import { sureness, thresholdName, tokenNode, verdictWords, visiblePiece } from "../shared/tokens.js";
 import { Counters } from "./counters.js";
 
@@ -23,21 +23,19 @@ export class LaneView {
     this.positions = []; // of a pass: {offered, accepted}, in how many passes
     this.masks = 0; // that its passes have spent
     this.gone = null; // how many passes a replay shows; all of them with null
-    this.threshold = undefined;
     this.turned = null; // the last band that is marked with a new threshold
     this.now = NOTHING;
     this.waiting = document.createDocumentFragment();
     const named = { "data-lane": lane.key, "aria-label": `${lane.title} lane` };
     this.root = make("section", `lens-lane lens-lane-${lane.family}`, "", named);
     this.counters = new Counters();
-    this.reason = make("p", "lens-lane-inactive");
+    const reason = make("p", "lens-lane-inactive", lane.inactive);
     this.note = make("p", "lens-lane-note");
     this.text = lane.problem ? make("p", "lens-refusal lens-lane-problem", lane.problem) : this.block();
     const about = make("p", "lens-lane-about", `${lane.checkpoint} · ${lane.note}`);
     about.title = about.textContent;
-    const foot = put(make("div", "lens-stack lens-lane-foot"), this.reason, this.note, this.counters.root, about);
+    const foot = put(make("div", "lens-stack lens-lane-foot"), reason, this.note, this.counters.root, about);
     put(this.root, this.top(), ...this.conversation(), this.text, foot);
-    this.reason.textContent = lane.inactive ?? "";
     this.sum(NOTHING);
   }
 
@@ -47,41 +45,30 @@ export class LaneView {
     this.speed = make("p", "lens-speedup");
     this.summary = make("p", "lens-lane-sum", "", { title: "Model time, without drawing and sending." });
     this.agreement = make("p", "lens-lane-agreement");
-    const letter = make("span", "lens-lane-letter", this.letter);
+    const letter = make("span", "lens-lane-letter", this.lane.letter);
     const name = put(make("h2", "lens-lane-title"), letter, make("span", "", this.lane.title));
     return put(make("div", "lens-lane-top"), name, this.ending, this.badge, this.speed, this.summary, this.agreement);
   }
 
-  // The conversation before this run, folded into one line.
   conversation() {
-    const { earlier = [] } = this.lane;
+    const { earlier } = this.lane;
     if (!earlier.length) return [];
     const said = make("summary", "", `Question ${earlier.length + 1} · after “${oneLine(earlier.at(-1)[0])}”`);
-    const turns = earlier.flatMap(([prompt, answer]) => [make("p", "lens-pre", prompt), make("p", "lens-pre lens-note", answer)]);
+    const turns = earlier.flat().map((turn, place) => make("p", place % 2 ? "lens-pre lens-note" : "lens-pre", turn));
     return [put(make("details", "lens-note lens-earlier"), said, ...turns)];
   }
 
   block() {
-    const { hint, title } = this.lane;
+    const { hint, title, answer_prefix: start } = this.lane;
     const name = `Text written by ${title}; arrow keys walk through its tokens`;
     const text = make("div", "lens-text", "", { tabindex: 0, "data-hint": hint, role: "group", "aria-label": name });
-    if (this.start) text.append(givenNode(this.start));
+    if (start) text.append(givenNode(start));
     return text;
-  }
-
-  // Lanes of a live run have a letter as their key; those of a recorded one get one by their place.
-  get letter() {
-    return this.lane.letter ?? this.lane.key.toUpperCase();
-  }
-
-  // What the answer was given to start with.
-  get start() {
-    return this.lane.answer_prefix ?? "";
   }
 
   // All of the answer before the token at this place.
   before(index) {
-    return this.start + this.tokens.slice(0, index).map(({ textContent }) => textContent).join("");
+    return this.lane.answer_prefix + this.tokens.slice(0, index).map(({ textContent }) => textContent).join("");
   }
 
   // The clock of the lane at its last pass, in seconds of model time.
@@ -102,24 +89,20 @@ export class LaneView {
 
   pass(message) {
     const band = passBand(this.lane, message, this.facts);
-    const nodes = [band];
+    const nodes = message.ghosts.length ? [band, ghostRow(this.lane, message, this.facts)] : [band];
     this.turn(band, message);
     for (const node of band.children) if (node.dataset.index) this.tokens.push(node);
-    this.waiting.append(band);
-    if (message.ghosts?.length) {
-      nodes.push(ghostRow(this.lane, message, this.facts));
-      this.waiting.append(nodes[1]);
-    }
+    this.waiting.append(...nodes);
     this.sources.push(...message.tokens.slice(1).map(([, , source]) => source));
     for (let place = 0; place < message.window; place++) {
       const position = (this.positions[place] ??= { offered: 0, accepted: 0 });
       position.offered += 1;
       position.accepted += place < message.tokens.length;
     }
-    const { number, seconds = 0, at = 0, masks = 0 } = message;
+    const { number, seconds, at, masks } = message;
     this.masks += masks;
     this.passes.push({ nodes, number, seconds, at, tokens: this.tokens.length });
-    if (message.counts) this.counts(message); // a later pass of the same picture has them otherwise
+    this.counts(message);
   }
 
   // A mark where the threshold became another one; one for each place where a moving slider came to rest.
@@ -157,7 +140,7 @@ export class LaneView {
   // Whether passes pay beside those of `base`, in the same picture as the counters of both.
   pays(base) {
     const beside = base !== this && base.lane.family === "ar" && !this.alone;
-    this.counters.cost.show(this.now.tokensPerForward, this.milliseconds(), beside ? base.milliseconds() : 0);
+    this.counters.pays(this.now.tokensPerForward, this.milliseconds(), beside ? base.milliseconds() : 0);
   }
 
   // Beside `base`, the lane that the others are compared with. This is of the whole run, whatever of it a replay shows.
@@ -219,13 +202,13 @@ export class LaneView {
     }
     this.gone = gone;
     const { number = 0, tokens = 0, at: seconds = 0 } = this.passes[gone - 1] ?? {};
-    this.sum({ tokens, passes: number, seconds, tokensPerForward: tokens / (number || 1), tokensPerSecond: tokens / (seconds || 1) });
+    const [tokensPerForward, tokensPerSecond] = [tokens / (number || 1), tokens / (seconds || 1)];
+    this.sum({ tokens, passes: number, seconds, tokensPerForward, tokensPerSecond });
   }
 
   // The places that arrow keys walk through: the tokens, and the ghosts that are shown.
   get places() {
-    const all = [...this.text.querySelectorAll(".lens-token, .lens-ghost")];
-    return all.filter((node) => node.classList.contains("lens-token") || node.getClientRects().length);
+    return [...this.text.querySelectorAll(".lens-token, .lens-ghost")].filter((node) => node.checkVisibility());
   }
 }
 
@@ -245,16 +228,16 @@ function passBand(lane, message, facts) {
   return band;
 }
 
+// The text of a rejected proposal is drawn by the style sheet: it is no part of what the lane wrote, neither for who
+// copies the text nor for a screen reader.
 function ghostRow(lane, message, facts) {
-  const row = make("span", "lens-ghosts", "", { "aria-hidden": true });
-  message.ghosts.forEach(([piece, score], place) => {
-    const refused = isRefused(message.reasons, message.tokens.length + place);
-    const node = ghostNode(piece, { sure: sureness(score, lane.score), refused });
-    node.tabIndex = -1;
-    node.setAttribute("role", "img");
-    node.setAttribute("aria-label", `Not accepted: ${visiblePiece(piece)}`);
-    facts.set(node, { lane, message, place: message.tokens.length + place });
-    row.append(node);
+  const nodes = message.ghosts.map(([piece, score], behind) => {
+    const [word, place] = [visiblePiece(piece), message.tokens.length + behind];
+    const style = `--sure: ${sureness(score, lane.score).toFixed(3)}`;
+    const said = { "data-piece": word, style, tabindex: -1, role: "img", "aria-label": `Not accepted: ${word}` };
+    const node = make("span", `lens-ghost${isRefused(message.reasons, place) ? " refused" : ""}`, "", said);
+    facts.set(node, { lane, message, place });
+    return node;
   });
-  return row;
+  return put(make("span", "lens-ghosts", "", { "aria-hidden": true }), ...nodes);
 }

@@ -5,13 +5,13 @@ import { button, make, put } from "../shared/dom.js";
 import { LaneView } from "./lane.js";
 
 const SAME = "the same text";
-const LETTERS = "ABCD"; // of the lanes of a recorded run, which may have any key
+const LETTERS = "ABCD"; // of the lanes by their place: those of a recorded run may have any key
 
 export class LaneSet {
   // `cards` introduce the lanes; `facts` gets what each token stands for; `recorded` says that clocks count passes.
   constructor(cards = [], facts = new WeakMap(), recorded = false) {
     this.recorded = recorded;
-    const named = cards.map((card, place) => (recorded ? { ...card, letter: LETTERS[place] } : card));
+    const named = cards.map((card, place) => ({ ...card, letter: LETTERS[place] }));
     this.views = new Map(named.map((card) => [card.key, new LaneView(card, facts, recorded)]));
     this.track = make("div", `lens-lanes${recorded ? " lens-recorded" : ""}`);
     this.track.append(...[...this.views.values()].map(({ root }) => root));
@@ -24,8 +24,9 @@ export class LaneSet {
   }
 
   hear(message) {
-    if (message.lane !== undefined && message.kind !== "agreement") this.views.get(message.lane)?.[message.kind]?.(message);
-    else this[message.kind]?.(message);
+    const own = message.lane !== undefined && message.kind !== "agreement";
+    const hears = own ? this.views.get(message.lane) : this;
+    hears?.[message.kind]?.(message);
   }
 
   // Draw what has come since the last time, each lane beside the baseline.
@@ -47,7 +48,8 @@ export class LaneSet {
   }
 
   agreement({ lane, baseline, tokens, whole }) {
-    this.views.get(lane).agrees("Same text", ` as ${this.views.get(baseline).lane.title}${whole ? "" : " so far"}`, tokens);
+    const { title } = this.views.get(baseline).lane;
+    this.views.get(lane).agrees("Same text", ` as ${title}${whole ? "" : " so far"}`, tokens);
   }
 
   // Marks the first tokens in which two lanes differ, in both.
@@ -56,8 +58,8 @@ export class LaneSet {
     const base = this.views.get(baseline);
     for (const [key, view] of this.views) {
       if (key === baseline || !(key in tokens)) continue;
-      view.differs(tokens[key], several ? base.letter : "");
-      base.differs(tokens[baseline], several ? view.letter : "");
+      view.differs(tokens[key], several ? base.lane.letter : "");
+      base.differs(tokens[baseline], several ? view.lane.letter : "");
       view.agrees();
       this.part(view, base, tokens);
     }
@@ -67,26 +69,26 @@ export class LaneSet {
     for (const key of others) this.partings.set(this.views.get(key), SAME);
   }
 
-  // `tokens` are the places at which the texts part. Weights of its own are the reason why an exact lane may differ from
-  // another one.
+  // `tokens` are the places at which the texts part. Weights of its own are the reason why an exact lane may differ
+  // from another one.
   part(view, base, tokens) {
-    const pair = this.views.size > 2 ? `${view.letter} and ${base.letter}` : "Texts";
+    const pair = this.views.size > 2 ? `${view.lane.letter} and ${base.lane.letter}` : "Texts";
     const [here, there] = [tokens[view.lane.key] + 1, tokens[base.lane.key] + 1];
-    const place = here === there ? `token ${here}` : `token ${there} of ${base.letter}, ${here} of ${view.letter}`;
+    const apart = `token ${there} of ${base.lane.letter}, ${here} of ${view.lane.letter}`;
+    const place = here === there ? `token ${here}` : apart;
     const own = view.lane.family === "exact" && view.lane.checkpoint !== base.lane.checkpoint;
     const weights = own ? `: other weights (${view.lane.checkpoint}, ${base.lane.checkpoint})` : "";
     const why = view.lane.settings.temperature || base.lane.settings.temperature ? ": drawn at random" : weights;
     this.partings.set(view, `${pair} first differ at ${place}${why}.`);
   }
 
-  // Where the texts part, in words.
   get parting() {
     const found = [...this.partings];
-    const others = this.list.filter((view) => view !== this.baseline);
-    if (found.length && found.length === others.length && found.every(([, said]) => said === SAME)) {
+    if (found.length && found.length === this.views.size - 1 && found.every(([, said]) => said === SAME)) {
       return `Same text in ${this.views.size > 2 ? "all" : "both"} lanes.`;
     }
-    const said = ([view, words]) => (words === SAME ? `${view.letter} and ${this.baseline.letter} wrote the same text.` : words);
+    const same = ({ lane }) => `${lane.letter} and ${this.baseline.lane.letter} wrote the same text.`;
+    const said = ([view, words]) => (words === SAME ? same(view) : words);
     return found.map(said).join(" ");
   }
 }
@@ -94,8 +96,8 @@ export class LaneSet {
 // On a phone one lane is seen at a time: a button for each.
 export class LanePicks {
   // `onPick` hears the key of the lane that a person picks.
-  constructor(stage, onPick) {
-    Object.assign(this, { stage, onPick });
+  constructor(onPick) {
+    this.onPick = onPick;
     this.buttons = make("div", "lens-row lens-picks", "", { role: "group", "aria-label": "Lane in view" });
     this.root = put(make("div", "lens-pick"), this.buttons);
   }

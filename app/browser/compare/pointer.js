@@ -5,9 +5,11 @@ export class Pointer {
     Object.assign(this, { stage, card, inspected: null });
     const { root } = stage;
     // The page may scroll, or text grow, under a pointer that rests: nothing should open for that.
-    root.addEventListener("mousemove", ({ target, movementX, movementY }) => (movementX || movementY) && this.show(target, false));
+    root.addEventListener("mousemove", ({ target, movementX, movementY }) => {
+      if (movementX || movementY) this.show(target, false);
+    });
     root.addEventListener("mouseleave", () => this.show(null, false));
-    // Ghosts are hidden from screen readers, so a press does not move the focus there; the arrow keys do, and show them.
+    // Ghosts are hidden from screen readers, so a press does not move the focus there; arrow keys do, and show them.
     root.addEventListener("mousedown", (event) => event.target.closest?.(".lens-ghost") && event.preventDefault());
     root.addEventListener("click", ({ target }) => this.show(target, true));
     root.addEventListener("focusin", ({ target }) => this.show(target, true));

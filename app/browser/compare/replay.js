@@ -1,5 +1,5 @@
-// A run that is over, again: every pass of every lane on one axis of model time, each as wide as it took, and a range over
-// them that a hand or a clock moves. The text keeps its place: what comes later is only unseen.
+// A run that is over, again: every pass of every lane on one axis of model time, each as wide as it took, and a range
+// over them that a hand or a clock moves. The text keeps its place: what comes later is only unseen.
 
 import { button, calm, make, put, shape } from "../shared/dom.js";
 import { decimals } from "../shared/tokens.js";
@@ -8,20 +8,16 @@ const STEP = 50; // milliseconds between two pictures
 const PASS = 0.12; // seconds in which the mean pass of the slowest lane is watched
 const ROW = 10; // the height of a lane in the chart, in its own units
 const STEPS = 1000; // of the range
+const MEANING =
+  "Each tick is one pass, and its width is its time. The line before the first tick is the reading of the prompt.";
 
 export class Replay {
   constructor() {
-    this.views = [];
-    this.total = 0;
-    this.at = 0;
-    this.timer = null;
-    this.over = false;
     this.play = button("lens-tool lens-play", "Play", () => (this.timer ? this.pause() : this.begin()));
     this.real = button("lens-tool", "Real time", () => this.begin(true));
     this.real.title = "Play it at the speed at which the models wrote";
-    this.range = make("input", "lens-time", "", { "aria-label": "Model time of this run" });
-    Object.assign(this.range, { type: "range", min: 0, max: STEPS, step: 1, value: STEPS });
-    this.range.title = "Each tick is one pass, and its width is its time. The line before the first tick is the reading of the prompt.";
+    const ends = { type: "range", min: 0, max: STEPS, value: STEPS };
+    this.range = make("input", "lens-time", "", { ...ends, title: MEANING, "aria-label": "Model time of this run" });
     this.range.addEventListener("input", () => {
       this.pause();
       this.seek((this.range.value / STEPS) * this.total);
@@ -31,7 +27,9 @@ export class Replay {
     this.names = make("div", "lens-chart-names");
     this.clock = make("output", "lens-clock lens-note");
     const track = put(make("div", "lens-track"), this.chart, this.range);
-    this.root = put(make("div", "lens-replay"), put(make("div", "lens-row"), this.play, this.real), this.names, track, this.clock);
+    const buttons = put(make("div", "lens-row"), this.play, this.real);
+    this.root = put(make("div", "lens-replay"), buttons, this.names, track, this.clock);
+    this.open({ list: [], recorded: false });
   }
 
   open({ list, recorded }) {
@@ -41,7 +39,7 @@ export class Replay {
     this.views = list;
     this.total = this.at = 0;
     this.drawn = null;
-    this.names.replaceChildren(...this.views.map(({ letter, lane }) => make("span", `lens-lane-${lane.family}`, letter)));
+    this.names.replaceChildren(...this.views.map(({ lane }) => make("span", `lens-lane-${lane.family}`, lane.letter)));
     this.ended(false);
     this.draw();
   }
@@ -67,7 +65,8 @@ export class Replay {
 
   tell() {
     const [at, total] = [this.at, this.total].map((value) => decimals(value, this.counted ? 0 : 2));
-    this.clock.textContent = this.total ? (this.counted ? `pass ${at} of ${total}` : `${at} s of ${total} s model time`) : "";
+    const where = this.counted ? `pass ${at} of ${total}` : `${at} s of ${total} s model time`;
+    this.clock.textContent = this.total ? where : "";
     this.range.setAttribute("aria-valuetext", this.clock.textContent);
     this.line.setAttribute("d", this.at < this.total ? `M${this.at} 0V${ROW * this.views.length}` : "");
   }
@@ -117,5 +116,6 @@ function ticks({ passes, lane }, row) {
   }
   const [{ at = 0, seconds = 0 } = {}] = passes;
   if (at > seconds) paths.prompt = `M0 ${row * ROW + ROW / 2 - 1}h${(at - seconds).toFixed(5)}v2H0z`;
-  return Object.entries(paths).map(([kind, d]) => shape("path", { class: `lens-tick ${kind} lens-lane-${lane.family}`, d }));
+  const name = (kind) => `lens-tick ${kind} lens-lane-${lane.family}`;
+  return Object.entries(paths).map(([kind, d]) => shape("path", { class: name(kind), d }));
 }

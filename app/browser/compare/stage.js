@@ -1,6 +1,7 @@
-// The stage: draws messages. Its value introduces the lanes, or says which live run to follow. All messages that come at
-// once go into the page at once, and nothing is measured for them; charts follow at most four times a second. Before anything is
-// run it plays a recorded run, as long as the prompt is that of the recording; a run that is over can be replayed.
+// The stage: draws messages. Its value introduces the lanes, or says which live run to follow. All messages that come
+// at once go into the page at once, and nothing is measured for them; charts follow at most four times a second. Before
+// anything is run it plays a recorded run, as long as the prompt is that of the recording; a run that is over can be
+// replayed.
 
 import { announce, button, checkbox, keep, kept, make, put, status } from "../shared/dom.js";
 import { OVER, recordedRun, RunView } from "../shared/feed.js";
@@ -14,7 +15,9 @@ import { Replay } from "./replay.js";
 
 const BEFORE = new Set(["idle", "loading"]);
 const DETAILS_KEY = "mars-lens:details";
-const LEGEND = "A longer line under a token: the model was surer of it. The line is plain where it read real text, dashed where a mask, double where a draft. Framed tokens were not accepted.";
+const LEGEND =
+  "A longer line under a token: the model was surer of it. The line is plain where it read real text, dashed where a " +
+  "mask, double where a draft. Framed tokens were not accepted.";
 const PATIENCE = 5_000; // milliseconds
 const DRAWING_GAP = 250;
 const UNANSWERED = "The server does not answer. Is it still running, and is this browser online?";
@@ -25,7 +28,7 @@ class Stage extends RunView {
     super(root);
     Object.assign(this, { ended, branch, facts: new WeakMap(), lanes: new LaneSet() });
     this.recorded = null; // the recorded run while it is in view
-    this.picks = new LanePicks(root, (key) => this.look({ lane: key }));
+    this.picks = new LanePicks((key) => this.look({ lane: key }));
     this.looked = {}; // {lane: key, number: of a pass}, which Step through opens with
     this.replay = new Replay();
     this.track = make("div");
@@ -34,12 +37,15 @@ class Stage extends RunView {
     document.addEventListener("lens:prompt", ({ detail }) => this.asks(detail));
     document.addEventListener("lens:board", ({ detail }) => this.say(detail ?? this.sentence));
     document.addEventListener("click", ({ target }) => target.closest?.("#run, #follow") && this.await());
-    root.addEventListener("mouseover", ({ target }) => this.look({ lane: target.closest?.(".lens-lane")?.dataset.lane }));
-    this.above = new ResizeObserver(([{ borderBoxSize: [box] }]) => document.documentElement.style.setProperty("--lens-top", `${box.blockSize}px`));
+    const laneOf = (node) => node.closest?.(".lens-lane")?.dataset.lane;
+    root.addEventListener("mouseover", ({ target }) => this.look({ lane: laneOf(target) }));
+    const page = document.documentElement.style;
+    this.above = new ResizeObserver(([{ borderBoxSize }]) => {
+      page.setProperty("--lens-top", `${borderBoxSize[0].blockSize}px`);
+    });
     if (recorded) recordedRun(recorded, { hear: (messages) => this.play(messages) });
   }
 
-  // The lanes that are in view.
   get shown() {
     return this.recorded ?? this.lanes;
   }
@@ -49,7 +55,8 @@ class Stage extends RunView {
     this.answers = make("p", "lens-answers");
     const said = make("p", "lens-caption-said", "Each colour band came out of one forward pass");
     const tokens = ["The", " sky", " is"].map((piece) => tokenNode(piece, { kind: "clean", sure: 1 }));
-    const sample = put(make("span", "lens-sample"), bandNode(2, tokens, { mask: 2 }), make("span", "lens-note", " three tokens, two proposed by masks (m)"));
+    const meaning = make("span", "lens-note", " three tokens, two proposed by masks (m)");
+    const sample = put(make("span", "lens-sample"), bandNode(2, tokens, { mask: 2 }), meaning);
     const legend = make("p", "lens-legend lens-note", `${letterWords()}. ${LEGEND}`);
     const show = (on) => {
       keep(DETAILS_KEY, on ? "on" : "off");
@@ -65,7 +72,8 @@ class Stage extends RunView {
   foot() {
     this.status = status("lens-status");
     this.parting = make("p", "lens-parting lens-note");
-    const step = button("lens-tool lens-step-through", "Step through this run", () => this.stepThrough());
+    const begin = () => announce("lens:step", { run: this.root.dataset.run, ...this.place });
+    const step = button("lens-tool lens-step-through", "Step through this run", begin);
     const share = button("lens-tool lens-share", "Share", () => this.share(), { title: SHARED_AS });
     const line = put(make("div", "lens-status-line"), this.status, this.parting, share, step);
     return (this.board = put(make("div", "lens-stack lens-board"), line, this.replay.root));
@@ -152,8 +160,8 @@ class Stage extends RunView {
   state({ state, sentence }) {
     this.root.dataset.state = state;
     const wrote = this.lanes.list.every(({ passes }) => passes.length);
-    document.querySelector(".lens-stop-or-follow")?.classList.toggle("over", wrote && (state === "done" || state === "stopped"));
-    document.querySelector(".lens-next-run")?.classList.toggle("shown", state === "running");
+    const over = wrote && (state === "done" || state === "stopped");
+    document.querySelector(".lens-stop-or-follow")?.classList.toggle("over", over);
     if (!BEFORE.has(state)) this.leaveRecorded();
     if (!this.recorded) this.replay.ended(OVER.includes(state));
     this.unseen = this.lanes.recorded && state === "done";
@@ -179,7 +187,7 @@ class Stage extends RunView {
     this.keepUp();
   }
 
-  // Keep the ends of the texts that are being written in view, below the bar and above the board, until the reader scrolls.
+  // Keep the ends of the texts that are being written in view, below the bar and above the board, until one scrolls.
   keepUp() {
     if (![null, window.scrollY].includes(this.scrolled) || this.root.dataset.state !== "running") return;
     const ends = this.lanes.list.map(({ passes }) => passes.at(-1)?.nodes[0].getBoundingClientRect());
@@ -214,10 +222,6 @@ class Stage extends RunView {
     this.branch(this.lanes.views.get(lane.key).before(message.start + place) + text);
   }
 
-  stepThrough() {
-    announce("lens:step", { run: this.root.dataset.run, ...this.place });
-  }
-
   async share() {
     const run = keeper.open(this.root.dataset.run);
     if (run) this.say((await shareFile(run)) || this.sentence);
@@ -228,7 +232,8 @@ class Stage extends RunView {
     if ((promptNow() || prompt) !== prompt || !BEFORE.has(this.root.dataset.state ?? "idle")) return;
     this.recorded = new LaneSet(lanes, this.facts, true);
     this.recorded.prompt = prompt;
-    for (const message of messages) if (message.kind !== "verdict") this.recorded.hear(message); // it takes a line above the text
+    const told = messages.filter(({ kind }) => kind !== "verdict"); // which takes a line above the text
+    for (const message of told) this.recorded.hear(message);
     this.recorded.flush();
     this.recorded.draw();
     this.fit();
@@ -248,7 +253,8 @@ class Stage extends RunView {
 const promptNow = () => document.querySelector("#prompt textarea")?.value;
 
 export function mountStage({ element, props, watch, submit, tell }) {
-  const stage = new Stage(element.querySelector(".lens-stage"), props.recorded, submit, (start) => tell("select", start));
+  const branch = (start) => tell("select", start);
+  const stage = new Stage(element.querySelector(".lens-stage"), props.recorded, submit, branch);
   stage.read(props.value);
   // In a task of its own: Gradio has done enough in this one.
   watch("value", () => setTimeout(() => stage.read(props.value)));

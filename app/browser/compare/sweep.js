@@ -4,12 +4,17 @@ import { bringIntoView, button, make, put, status } from "../shared/dom.js";
 import { RunView } from "../shared/feed.js";
 import { decimals } from "../shared/tokens.js";
 
+const speedWords = ({ speed }) => (speed === null ? "–" : `${decimals(speed, 2)}×`);
+const apart = ({ threshold, differing, longer }) => (threshold === null ? "–" : `${differing} of ${longer}`);
+
+const DIFFERS = "Tokens in which the text differs from AR's, and the length of the longer one.";
+
 // label, explanation, value of a row
 const COLUMNS = [
   ["tokens / pass", "Tokens ÷ passes that write.", ({ tokensPerForward }) => decimals(tokensPerForward, 2)],
   ["seconds", "Model time of the whole answer, the prompt included.", ({ seconds }) => decimals(seconds, 2)],
-  ["speed of AR", "Its tokens a second ÷ those of AR: above 1 it is faster.", ({ speed }) => (speed === null ? "–" : `${decimals(speed, 2)}×`)],
-  ["tokens that differ from AR's", "Tokens in which the text differs from AR's, and the length of the longer one.", ({ threshold, differing, longer }) => (threshold === null ? "–" : `${differing} of ${longer}`)],
+  ["speed of AR", "Its tokens a second ÷ those of AR: above 1 it is faster.", speedWords],
+  ["tokens that differ from AR's", DIFFERS, apart],
 ];
 
 class Sweep extends RunView {
@@ -34,7 +39,8 @@ class Sweep extends RunView {
   }
 
   open({ title, checkpoint }) {
-    this.name.textContent = `AR, then ${title} (${checkpoint}) at five thresholds, one text after another; each is timed once, so speeds vary`;
+    const order = "at five thresholds, one text after another; each is timed once, so speeds vary";
+    this.name.textContent = `AR, then ${title} (${checkpoint}) ${order}`;
     this.body.replaceChildren();
     this.table.hidden = false;
   }

@@ -11,8 +11,6 @@ class Course {
   constructor(root) {
     const before = keptValue(FINISHED); // the pages that this browser's reader has done
     this.finished = new Set(Array.isArray(before) ? before : []);
-    this.material = null;
-    this.open = -1;
     this.stage = make("article", "lens-stack lens-learn-page");
     const contents = make("ol", "lens-learn-contents");
     const nav = put(make("nav", "", "", { "aria-label": "Pages of the course" }), contents);
@@ -23,7 +21,8 @@ class Course {
   entry(page, number, contents) {
     const tick = make("span", "lens-learn-tick");
     const state = make("span", "lens-spoken");
-    const link = put(button("lens-learn-entry", "", () => this.turn(number)), tick, `${number + 1}. ${page.title}`, state);
+    const link = button("lens-learn-entry", "", () => this.turn(number));
+    put(link, tick, `${number + 1}. ${page.title}`, state);
     contents.append(put(make("li"), link));
     return { link, tick, state };
   }
@@ -49,8 +48,7 @@ class Course {
       const { link, tick, state } = this.entries[number];
       tick.textContent = this.finished.has(page.id) ? "✓" : "";
       state.textContent = this.finished.has(page.id) ? " (done)" : "";
-      if (number === this.open) link.setAttribute("aria-current", "step");
-      else link.removeAttribute("aria-current");
+      link.ariaCurrent = number === this.open ? "step" : null; // which takes the attribute away
     });
   }
 
@@ -61,17 +59,18 @@ class Course {
     const task = put(make("p", "lens-learn-task"), make("strong", "", "To do: "), page.task);
     const praise = status("lens-learn-praise");
     const playground = make("div", "lens-box lens-stack lens-learn-stage");
-    let lit = null;
     const done = () => {
-      this.finish(page);
+      this.finished.add(page.id);
+      keep(FINISHED, JSON.stringify([...this.finished]));
+      this.mark();
       praise.textContent = this.finished.size === PAGES.length ? "✓ Done, and with it the whole course." : "✓ Done.";
-      lit?.classList.remove("lit");
+      playground.querySelector(".lit")?.classList.remove("lit");
     };
     const next = number + 1 < PAGES.length ? this.next(number + 1) : this.invitation();
     const title = make("h2", "", `${number + 1}. ${page.title}`, { tabindex: -1 });
-    this.stage.replaceChildren(title, question, ...page.text.map((text) => make("p", "", text)), task, playground, praise, next);
-    lit = page.build(playground, this.material, done);
-    if (!this.finished.has(page.id)) lit?.classList.add("lit");
+    const text = page.text.map((said) => make("p", "", said));
+    this.stage.replaceChildren(title, question, ...text, task, playground, praise, next);
+    page.build(playground, this.material, done).classList.toggle("lit", !this.finished.has(page.id));
     this.mark();
     this.entries[number].link.scrollIntoView({ block: "nearest" }); // a phone shows few of them
     this.place?.say({ lesson: page.id });
@@ -90,12 +89,6 @@ class Course {
     const href = ours(`?tab=compare&models=tiny&task=${task}&seed=${seed}&lanes=3`);
     return make("a", "lens-tool lens-learn-next", "Try the small models in Compare", { href });
   }
-
-  finish(page) {
-    this.finished.add(page.id);
-    keep(FINISHED, JSON.stringify([...this.finished]));
-    this.mark();
-  }
 }
 
 export function mountCourse({ element, props, watch }) {
@@ -106,9 +99,9 @@ export function mountCourse({ element, props, watch }) {
   watch("value", begin);
 }
 
-// What the pages draw: lanes of recorded runs, and measured times of passes. `ar`, `mars` and `exact` are lanes of the real
-// model. `small` and `sweep`, from the lowest threshold up, are lanes of the small model, whose answers can be checked; it
-// answers `prompt`, which Compare can ask again as `problem`.
+// What the pages draw: lanes of recorded runs, and measured times of passes. `ar`, `mars` and `exact` are lanes of the
+// real model. `small` and `sweep`, from the lowest threshold up, are lanes of the small model, whose answers can be
+// checked; it answers `prompt`, which Compare can ask again as `problem`.
 export function materialOf({ real, small, sweep, passTimes }) {
   const lanesOf = (...runs) => runs.flatMap((run) => run.lanes.map((lane) => new SteppedLane(lane)));
   const lanes = lanesOf(...sweep).sort((one, other) => one.lane.settings.threshold - other.lane.settings.threshold);

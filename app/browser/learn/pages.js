@@ -23,7 +23,7 @@ const oneTokenPage = {
     const draw = (to) => {
       count = to;
       text.replaceChildren(written(ar, count));
-      told.textContent = `${plural(count, "forward pass", "forward passes")}, ${count} tokens`;
+      told.textContent = `${plural(count, "forward pass", "forward passes")}, ${plural(count, "token")}`;
       next.disabled = count === ar.writing.length;
       if (count >= 10) done();
     };
@@ -38,8 +38,8 @@ const windowPage = {
   title: "Masks in the window",
   question: "How can one pass write several tokens?",
   text: [
-    "Many tokens leave hardly any choice: in a list of planets, “Venus” follows “Mercury,”. MARS appends masks to the " +
-      "text, here five of them, and forwards them in the same pass. The last real token " +
+    "Many tokens leave hardly any choice: in a list of planets, “Venus” follows “Mercury,”. MARS appends masks to " +
+      "the text, here five of them, and forwards them in the same pass. The last real token " +
       "proposes the next token, as before; each mask proposes the token one place further on.",
     "The first proposal has read only real text. The others have read masks: they do not know the tokens before " +
       "them. Those from the left that are sure enough are accepted, and the masks move on. Each coloured " +
@@ -65,7 +65,6 @@ const windowPage = {
     });
     controls.prepend(fill);
     put(stage, controls, text, window_, told);
-    controls.start();
     return fill;
   },
 };
@@ -114,8 +113,6 @@ const thresholdPage = {
     };
     const [controls] = walk(small.writing.length, show, begin);
     put(stage, knob, controls, window_, told);
-    knob.show();
-    controls.start();
     return knob;
   },
 };
@@ -137,7 +134,8 @@ const lowThresholdPage = {
     const lastWrong = sweep.findLastIndex(({ lane }) => lane.right === false);
     const seen = new Set();
     const last = sweep.length - 1; // as everywhere: a lower τ is further left
-    const knob = slider("Threshold τ", [0, last, 1], last, (place) => sweep[place].lane.settings.threshold.toFixed(2), (place) => {
+    const read = (place) => sweep[place].lane.settings.threshold.toFixed(2);
+    const knob = slider("Threshold τ", [0, last, 1], last, read, (place) => {
       const { lane, writing } = sweep[place];
       const [tokens, passes] = [lane.written.length, writing.length];
       seen.add(place);
@@ -148,7 +146,6 @@ const lowThresholdPage = {
       if (place === lastWrong && seen.has(lastWrong + 1)) done();
     });
     put(stage, make("p", "", prompt), knob, told, text);
-    knob.show();
     return knob;
   },
 };
@@ -161,8 +158,8 @@ const widthPage = {
   question: "Why does one pass of eight columns cost far less than eight passes of one?",
   text: [
     "Each column of a pass is a position that the model reads: a token or a mask. The pass fetches every weight from " +
-      "memory once, however many columns use it. So eight columns cost less than eight passes of one column. But they " +
-      "do not cost the same as one; how much more depends on the machine.",
+      "memory once, however many columns use it. So eight columns cost less than eight passes of one column. But " +
+      "they do not cost the same as one; how much more depends on the machine.",
     "A wider pass pays only if it gains more than it costs: one that takes 1.5 times as long as AR's must gain more " +
       "than 1.5 tokens on average. Compare marks that point under each text.",
   ],
@@ -173,11 +170,9 @@ const widthPage = {
     const most = Math.max(...times.map(({ seconds }) => seconds));
     const widest = times.findLastIndex(({ seconds }) => seconds < 2 * one);
     const bars = times.map(({ columns, seconds }) => {
-      const bar = make("span", "lens-learn-column");
-      bar.style.height = `${(100 * seconds) / most}%`;
-      bar.dataset.columns = columns;
-      bar.title = `${plural(columns, "column")}: ${milliseconds(seconds)}`;
-      return bar;
+      const title = `${plural(columns, "column")}: ${milliseconds(seconds)}`;
+      const style = `height: ${(100 * seconds) / most}%`;
+      return make("span", "lens-learn-column", "", { "data-columns": columns, title, style });
     });
     const told = status("lens-learn-told");
     const seen = new Set();
@@ -187,14 +182,15 @@ const widthPage = {
       seen.add(place);
       bars.forEach((bar, each) => bar.classList.toggle("chosen", each === place));
       const apart = columns === 1 ? "" : ` ${columns} passes of one column take ${milliseconds(columns * one)}.`;
-      told.textContent = `${milliseconds(seconds)} a pass, ${(seconds / one).toFixed(1)} times that of one column.${apart}`;
+      const ratio = (seconds / one).toFixed(1);
+      told.textContent = `${milliseconds(seconds)} a pass, ${ratio} times that of one column.${apart}`;
       if (place === widest && (widest === times.length - 1 || seen.has(widest + 1))) done();
     });
     const source =
-      `Measured: ${checkpoint} behind ${context} cached positions, ${hardware}, ${dtype}, ${plural(threads, "thread")}, ${date.slice(0, 10)}.` +
+      `Measured: ${checkpoint} behind ${context} cached positions, ${hardware}, ${dtype}, ` +
+      `${plural(threads, "thread")}, ${date.slice(0, 10)}.` +
       (load >= BUSY ? " Other programs ran meanwhile: look at the shape, not at the milliseconds." : "");
     put(stage, knob, put(make("div", "lens-learn-bars named"), ...bars), told, make("p", "lens-note", source));
-    knob.show();
     return knob;
   },
 };
@@ -224,16 +220,16 @@ const exactPage = {
       const right = Math.min(drafts, accepted - 1);
       text.replaceChildren(written(exact, to));
       window_.replaceChildren(proposals(exact, exact.writing[to], { kept: true }));
-      told.textContent = drafts
-        ? `${right} of ${plural(drafts, "draft")} accepted, and one token more: ${plural(accepted, "token")} in this pass.`
-        : `No draft to check: ${plural(accepted, "token")} in this pass.`;
+      const checked = drafts
+        ? `${right} of ${plural(drafts, "draft")} accepted, and one token more`
+        : "No draft to check";
+      told.textContent = `${checked}: ${plural(accepted, "token")} in this pass.`;
       if (right < drafts) done();
     });
     const compared =
-      `${exact.lane.written.length} tokens in ${exact.writing.length} passes; one at a time takes ${ar.writing.length}. ` +
-      `The two texts are ${same ? "the same" : "different"}.`;
+      `${exact.lane.written.length} tokens in ${exact.writing.length} passes; one at a time takes ` +
+      `${ar.writing.length}. The two texts are ${same ? "the same" : "different"}.`;
     put(stage, controls, text, window_, told, make("p", "lens-learn-told", compared));
-    controls.start();
     return next;
   },
 };

@@ -2,22 +2,18 @@
 
 import { button, make, put } from "../shared/dom.js";
 
-// A labelled slider; `act` gets its value, at once and on every change. The reading stands beside the label. `range` is
-// [lowest, highest, step].
-export function slider(label, range, value, read, act) {
+// A labelled slider; `act` gets its value, at once and on every change. The reading stands beside the label.
+export function slider(label, [min, max, step], value, read, act) {
   const reading = make("output", "lens-learn-reading");
-  const [min, max, step] = range;
-  const input = make("input");
-  Object.assign(input, { type: "range", min, max, step, value });
+  const input = make("input", "", "", { type: "range", min, max, step, value });
   const show = () => {
     reading.textContent = read(Number(input.value));
     input.setAttribute("aria-valuetext", reading.textContent);
     act(Number(input.value));
   };
   input.addEventListener("input", show);
-  const node = put(make("label", "lens-learn-slider"), put(make("span", "", `${label} `), reading), input);
-  node.show = show;
-  return node;
+  show();
+  return put(make("label", "lens-learn-slider"), put(make("span", "", `${label} `), reading), input);
 }
 
 // Text already written, as Compare shows it: a band for each of the first `count` passes that write.
@@ -28,32 +24,25 @@ export function written(lane, count, className = "") {
 
 const READ = { clean: "real text", mask: "a mask", draft: "a draft", random: "a guess" };
 
-// The proposals of a pass of this lane over what each position read. `accepted` of them are taken; `shown` false hides the answers;
-// with `kept`, what masks proposed is not thrown away.
-export function proposals(lane, { row: pass }, { accepted = pass.accepted, threshold = null, shown = true, kept = false } = {}) {
+// The proposals of a pass of this lane over what each position read. `accepted` of them are taken; `shown` false hides
+// the answers; with `kept`, what masks proposed is not thrown away.
+export function proposals(lane, { row: pass }, options = {}) {
+  const { accepted = pass.accepted, threshold = null, shown = true, kept = false } = options;
   const row = make("ol", "lens-learn-window");
   pass.proposals.forEach(({ token_id: token, score, source }, place) => {
     const taken = shown && place < accepted;
     const fate = !shown ? "open" : taken ? "taken" : kept && source === "mask" ? "kept" : "left";
     const cell = make("li", `lens-learn-cell ${source} ${fate}`);
     cell.append(make("span", "lens-learn-proposal", shown ? lane.label(token) : "?"));
-    const scale = make("span", "lens-learn-scale");
-    const bar = make("span", "lens-learn-bar");
-    bar.style.height = shown ? `${100 * Math.min(1, score)}%` : "0";
-    scale.append(bar);
-    if (threshold !== null) {
-      const mark = make("span", "lens-learn-mark");
-      mark.style.bottom = `${100 * threshold}%`;
-      scale.append(mark);
-    }
-    cell.append(scale, make("span", "", shown ? score.toFixed(2) : ""));
-    cell.append(make("span", "", READ[source]));
-    row.append(cell);
+    const bar = make("span", "lens-learn-bar", "", { style: `height: ${shown ? 100 * Math.min(1, score) : 0}%` });
+    const scale = put(make("span", "lens-learn-scale"), bar);
+    if (threshold !== null) scale.append(make("span", "lens-learn-mark", "", { style: `bottom: ${100 * threshold}%` }));
+    row.append(put(cell, scale, make("span", "", shown ? score.toFixed(2) : ""), make("span", "", READ[source])));
   });
   return row;
 }
 
-// Previous and next through the passes of a lane; `draw` gets the number. Returns [controls, the next button].
+// Previous and next through the passes of a lane; `draw` gets the number, at once too. Returns [controls, next button].
 export function walk(count, draw, begin = 0) {
   let number = begin;
   const go = (to) => {
@@ -66,7 +55,6 @@ export function walk(count, draw, begin = 0) {
   const before = button("lens-tool", "Previous pass", () => go(number - 1));
   const next = button("lens-tool", "Next pass", () => go(number + 1));
   const where = make("span");
-  const controls = put(make("div", "lens-row"), before, next, where);
-  controls.start = () => go(begin);
-  return [controls, next];
+  go(begin);
+  return [put(make("div", "lens-row"), before, next, where), next];
 }

@@ -17,9 +17,9 @@ const FOREIGN = /^(__.*|view)$/; // Gradio's own names
 const MOST_IN_ADDRESS = 4_000; // characters of one value, as they stand in the address
 const SETTLED = 300; // milliseconds after which a change is written: browsers limit how often
 
-// The contents of the address: the tab, and by tab the values to restore. Beside the address the browser keeps what does
-// not stand in it: the settings of the other tabs, and texts too long for it. All of it are strings that anybody can
-// have written.
+// The contents of the address: the tab, and by tab the values to restore. Beside the address the browser keeps what
+// does not stand in it: the settings of the other tabs, and texts too long for it. All of it are strings that anybody
+// can have written.
 function readAddress() {
   const said = [...new URLSearchParams(location.search)].filter(([name]) => !FOREIGN.test(name));
   const { tab = FIRST_TAB, ...values } = Object.fromEntries(said);
@@ -110,7 +110,8 @@ class Address {
 
   // The names whose values are too long for the address.
   get left() {
-    return Object.entries(this.views[this.tab] ?? {}).flatMap(([name, value]) => (Address.tooLong(value) ? [name] : []));
+    const values = Object.entries(this.views[this.tab] ?? {});
+    return values.flatMap(([name, value]) => (Address.tooLong(value) ? [name] : []));
   }
 
   // The whole address, as it is now.
@@ -123,7 +124,6 @@ class Address {
     return new URLSearchParams({ value }).toString().length > MOST_IN_ADDRESS;
   }
 
-  // A tab has been opened.
   opened(tab) {
     if (tab === this.tab || !this.tabs.includes(tab)) return;
     this.write();
@@ -154,24 +154,30 @@ function inAddress({ follows = true, threshold = null, ...fields }) {
   return Object.fromEntries(said.map(([name, value]) => [`${SECOND}${name}`, value]));
 }
 
-// The settings of Compare in the address. They belong to Python's components: Gradio tells their values here, and Python
-// checks what an address says before any of them is set.
+// The settings of Compare in the address. They belong to Python's components: Gradio tells their values here, and
+// Python checks what an address says before any of them is set.
 class SettingsInAddress {
   // `ask` makes Python restore what the address says; when the page is loaded, it does so unasked.
   constructor(address, ask) {
     Object.assign(this, { address, usual: null, values: null });
-    this.given = this.take(readAddress().views[FIRST_TAB] ?? {});
+    // A prompt that came with its problem is named by family and seed, and how many lanes there are follows the window:
+    // they stand in the address only if a person or an address gave them.
+    const take = ({ prompt = null, lanes = null }) => (this.given = { prompt, lanes });
+    take(compareParameters());
     const restore = (said) => {
-      this.given = this.take(said);
+      take(said);
       ask();
     };
     this.place = address.join(FIRST_TAB, null, restore, { now: false });
-    document.addEventListener("lens:use", ({ detail: { choice, ...problem } }) => this.open({ ...inAddress(choice), ...problem }));
+    document.addEventListener("lens:use", ({ detail: { choice, ...problem } }) => {
+      this.open({ ...inAddress(choice), ...problem });
+    });
     document.addEventListener("lens:problem", ({ detail }) => this.open(detail));
   }
 
-  // What is asked for, as an address says it: {task, seed}, settings of the second lane in place of its own, or {models},
-  // which leaves the number of lanes alone. Beside an exact second lane the third one goes, unless it was changed.
+  // What is asked for, as an address says it: {task, seed}, settings of the second lane in place of its own, or
+  // {models}, which leaves the number of lanes alone. Beside an exact second lane the third one goes, unless it was
+  // changed.
   open(asked) {
     const stays = ([name]) => {
       if (asked.models) return name === "lanes";
@@ -184,12 +190,6 @@ class SettingsInAddress {
     this.address.restore(FIRST_TAB, this.address.views[FIRST_TAB]);
     openTab(FIRST_TAB);
     window.scrollTo(0, 0);
-  }
-
-  // A prompt that came with its problem is named by family and seed, and how many lanes there are follows the window:
-  // they stand in the address only if a person or an address gave them.
-  take({ prompt = null, lanes = null }) {
-    return { prompt, lanes };
   }
 
   give(name, value) {
@@ -218,8 +218,8 @@ class SettingsInAddress {
     return String(value) !== String(this.usual[name]);
   }
 
-  // Python has restored what it could; `refused` are the [name, value] pairs that it could not, `usual` the defaults with
-  // this choice of models.
+  // Python has restored what it could; `refused` are the [name, value] pairs that it could not, `usual` the defaults
+  // with this choice of models.
   hear({ refused, usual }) {
     this.address.onRefused(refused);
     this.usual = usual;

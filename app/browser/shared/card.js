@@ -9,7 +9,7 @@ const GAP = 8; // pixels
 export class Card {
   constructor(host, className) {
     this.host = host;
-    this.root = make("div", className, "", { role: "tooltip", id: `${className}-${Math.random().toString(36).slice(2)}` });
+    this.root = make("div", className, "", { role: "tooltip", id: className });
     this.root.hidden = true;
     host.append(this.root);
     Object.assign(this, { node: null, pinned: false });
@@ -26,8 +26,8 @@ export class Card {
     this.place(node.getClientRects()[0] ?? node.getBoundingClientRect());
   }
 
-  // Somebody points at this node, or at none. A card opened by a tap or by the keyboard stays until another takes its place;
-  // one opened by hovering goes.
+  // Somebody points at this node, or at none. A card opened by a tap or by the keyboard stays until another takes its
+  // place; one opened by hovering goes.
   point(node, stays, show, leave = () => this.close()) {
     const { pinned } = this;
     if (node && (stays || node !== this.node)) show();
@@ -74,8 +74,7 @@ export function alternativeList(found) {
 
 // A bar as long as the probability; a button where a press does something.
 function alternative(word, probability, said, act = null) {
-  const node = make("li", said ? "said" : "");
-  node.style.setProperty("--share", `${100 * Math.min(1, probability)}%`);
+  const node = make("li", said ? "said" : "", "", { style: `--share: ${100 * Math.min(1, probability)}%` });
   const share = probability >= 0.001 ? cut(probability, 3) : "< 0.001";
   const name = act ? button("lens-alternative", word, act) : make("span", "lens-alternative", word);
   return put(node, name, make("span", "lens-chance", share));

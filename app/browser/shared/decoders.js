@@ -1,13 +1,15 @@
 // The facts of each decoder: the table of mars/decoders.py, which every page of ours carries as data.
 
-const NONE = '{"decoders": {}, "counted": [], "surer_when_lower": []}';
 let known = null;
 
-const table = () => (known ??= JSON.parse(document.getElementById("lens-decoders")?.textContent ?? NONE));
+const table = () => (known ??= JSON.parse(document.getElementById("lens-decoders").textContent));
 
-// The facts of this decoder, its family among them: one token a pass, a threshold, or drafts that are verified. A file may
-// name one that is not in the table.
-export const decoderOf = (name) => table().decoders[name] ?? { family: "masks", needs: "causal" };
+// The facts of this decoder, its family among them: one token a pass, a threshold, or drafts that are verified. A file
+// may name one that is not in the table.
+export function decoderOf(name) {
+  const { decoders } = table();
+  return decoders[name] ?? { family: "masks", needs: "causal" };
+}
 
 // Whether passes of this phase count in tokens per forward.
 export const isCounted = (phase) => table().counted.includes(phase);

@@ -1,5 +1,5 @@
-// Elements from plain values, files, and what the browser keeps. Text goes in by textContent only: what people and models
-// write is never markup.
+// Elements from plain values, files, and what the browser keeps. Text goes in by textContent only: what people and
+// models write is never markup.
 
 export function make(tag, className = "", text = "", attributes = {}) {
   const node = document.createElement(tag);
@@ -9,14 +9,12 @@ export function make(tag, className = "", text = "", attributes = {}) {
   return node;
 }
 
-// A button that does `act` when it is pressed.
 export function button(className, text, act, attributes = {}) {
   const node = make("button", className, text, { type: "button", ...attributes });
   node.addEventListener("click", act);
   return node;
 }
 
-// A box to tick, which does `act` when it changes.
 export function checkbox(checked, act, attributes = {}) {
   const node = make("input", "", "", { type: "checkbox", ...attributes });
   node.checked = checked;
@@ -32,7 +30,6 @@ export const calm = () => window.matchMedia("(prefers-reduced-motion: reduce)").
 
 export const bringIntoView = (node) => node.scrollIntoView({ block: "nearest", behavior: calm() ? "auto" : "smooth" });
 
-// Tell the rest of the page.
 export const announce = (event, detail) => document.dispatchEvent(new CustomEvent(event, { detail }));
 
 // Open the tab of this name; Gradio made its button.

@@ -1,5 +1,6 @@
-// Keeps the runs of this page, whatever tab is open: a tab is not there before it is looked at. The value is the run that
-// ended last. "lens:step" {run: id, lane: key, number: pass} asks to step through one; "lens:run" says that one came.
+// Keeps the runs of this page, whatever tab is open: a tab is not there before it is looked at. The value is the run
+// that ended last. "lens:step" {run: id, lane: key, number: pass} asks to step through one; "lens:run" says that one
+// came.
 
 import { announce, keep, kept, offerFile, openTab } from "./dom.js";
 import { Questions } from "./messages.js";
@@ -36,9 +37,7 @@ export const keeper = {
 export const lastRun = () => kept(LAST_RUN);
 
 export function mountRuns({ props, watch }) {
-  watch("value", () => {
-    if (props.value) keeper.add(props.value);
-  });
+  watch("value", () => props.value && keeper.add(props.value));
   document.addEventListener("lens:step", (event) => {
     keeper.wish = event.detail;
     openTab("step");

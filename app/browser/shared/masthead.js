@@ -3,48 +3,39 @@
 import { openAddress } from "./address.js";
 import { announce, button, keep, keptValue, make, openTab, ours, put, status } from "./dom.js";
 import { keeper } from "./keeper.js";
-import { Shortcuts } from "./shortcuts.js";
+import { mountShortcuts } from "./shortcuts.js";
 
 // The looks of the page: light or dark, and large type with high contrast for a projector. The browser remembers what a
 // person chose; until then its own preference decides. "lens:looks" says that it has changed.
 
 const LOOKS = "mars-lens:looks";
 
-class Modes {
-  constructor(lights, projector) {
-    this.lights = lights;
-    this.projector = projector;
-    const before = keptValue(LOOKS) ?? {}; // storage may hold anything
-    this.chosen = { projector: before.projector === true };
-    if (typeof before.dark === "boolean") this.chosen.dark = before.dark;
-    lights.addEventListener("click", () => this.choose({ dark: !this.dark }));
-    projector.addEventListener("click", () => this.choose({ projector: !this.chosen.projector }));
-    // Gradio sets the class too, when it starts and when the system's preference changes.
-    new MutationObserver(() => this.apply()).observe(document.body, { attributeFilter: ["class"] });
-    this.apply();
-  }
-
-  get dark() {
-    return document.body.classList.contains("dark");
-  }
-
-  choose(change) {
-    Object.assign(this.chosen, change);
-    this.apply();
-    keep(LOOKS, JSON.stringify(this.chosen));
-  }
-
-  apply() {
-    const { dark = this.dark, projector = false } = this.chosen;
-    if (dark !== this.dark) document.body.classList.toggle("dark", dark);
+function mountLooks(lights, projects) {
+  const before = keptValue(LOOKS) ?? {}; // storage may hold anything
+  const chosen = { projector: before.projector === true };
+  if (typeof before.dark === "boolean") chosen.dark = before.dark;
+  const body = document.body.classList;
+  let looks = "";
+  const apply = () => {
+    const { dark = body.contains("dark"), projector } = chosen;
+    if (dark !== body.contains("dark")) body.toggle("dark", dark);
     document.documentElement.classList.toggle("lens-projector", projector);
-    this.lights.textContent = dark ? "Light" : "Dark";
-    this.projector.setAttribute("aria-pressed", String(projector));
-    const looks = `${dark} ${projector}`;
-    if (looks === this.looks) return;
-    this.looks = looks;
-    announce("lens:looks", { dark, projector });
-  }
+    lights.textContent = dark ? "Light" : "Dark";
+    projects.setAttribute("aria-pressed", String(projector));
+    const now = `${dark} ${projector}`;
+    if (now !== looks) announce("lens:looks");
+    looks = now;
+  };
+  const choose = (change) => {
+    Object.assign(chosen, change);
+    apply();
+    keep(LOOKS, JSON.stringify(chosen));
+  };
+  lights.addEventListener("click", () => choose({ dark: !body.contains("dark") }));
+  projects.addEventListener("click", () => choose({ projector: !chosen.projector }));
+  // Gradio sets the class too, when it starts and when the system's preference changes.
+  new MutationObserver(apply).observe(document.body, { attributeFilter: ["class"] });
+  apply();
 }
 
 // "Copy link". Where a page may not reach the clipboard, as over plain http, the link is shown selected. On a projector
@@ -57,8 +48,8 @@ class LinkButton {
   constructor(opener, place, address, codes) {
     Object.assign(this, { address, codes });
     this.said = make("span", "lens-link-said", "", { role: "status" });
-    this.field = make("input", "lens-link-field", "", { "aria-label": "Link to this view" });
-    Object.assign(this.field, { type: "text", readOnly: true, hidden: true });
+    const field = { type: "text", readonly: "", hidden: "", "aria-label": "Link to this view" };
+    this.field = make("input", "lens-link-field", "", field);
     this.image = make("img", "", "", { alt: "QR code of this link", loading: "lazy" }); // none is asked for unseen
     this.code = put(button("lens-code", "", () => (this.code.hidden = true), { title: "Hide" }), this.image);
     this.code.hidden = true;
@@ -78,7 +69,8 @@ class LinkButton {
   async copy() {
     const { link, left } = this.address;
     const without = left.length ? `, without the ${left.join(", ")}: too long for an address` : "";
-    const held = document.querySelector("#stage .lens-earlier") ? "settings and the last question, not the conversation" : "settings, not this run";
+    const goesOn = document.querySelector("#stage .lens-earlier");
+    const held = goesOn ? "settings and the last question, not the conversation" : "settings, not this run";
     const limits = this.address.tab === "compare" ? `It holds the ${held}.` : "It opens in this browser only.";
     await this.give(link, `${without}.${this.hasRun ? ` ${limits}` : ""}`);
   }
@@ -88,48 +80,41 @@ class LinkButton {
     this.field.hidden = copied;
     this.code.hidden = !this.codes;
     if (this.codes) this.image.src = ours(`${this.codes}?${new URLSearchParams({ link })}`);
-    this.say(`${copied ? "Link copied" : "Copy this link yourself"}${more}`, copied);
+    clearTimeout(this.timer);
+    this.said.textContent = `${copied ? "Link copied" : "Copy this link yourself"}${more}`;
+    if (copied) this.timer = setTimeout(() => (this.said.textContent = ""), SAID_FOR);
     if (copied) return;
     this.field.value = link;
     this.field.focus();
     this.field.select();
   }
-
-  say(sentence, goes) {
-    clearTimeout(this.timer);
-    this.said.textContent = sentence;
-    if (goes) this.timer = setTimeout(() => (this.said.textContent = ""), SAID_FOR);
-  }
 }
 
-// The parts of the address that were refused, in one sentence; its button closes it.
-class Refusals {
-  constructor(place) {
-    this.pairs = new Map();
-    this.text = make("span");
-    const close = button("lens-tool", "×", () => this.show(new Map()), { "aria-label": "Dismiss this note" });
-    this.root = put(status("lens-refused"), this.text, close);
-    place.append(this.root);
-    this.show(this.pairs);
-  }
-
-  show(pairs) {
-    this.pairs = pairs;
-    const brief = (text) => (text.length > MOST_SHOWN ? `${text.slice(0, MOST_SHOWN - 1)}…` : text);
-    const named = [...pairs].map(([name, value]) => `${brief(name)}=${brief(String(value ?? ""))}`).join(", ");
-    this.text.textContent = named && `This app cannot restore part of the link: ${named}. The rest is shown.`;
-    this.root.hidden = !named;
-  }
+// The refused parts of the address in one sentence, which a button closes; returns what adds [name, value] pairs.
+function refusalsIn(place) {
+  let refused = new Map();
+  const text = make("span");
+  const close = button("lens-tool", "×", () => show(new Map()), { "aria-label": "Dismiss this note" });
+  const root = put(status("lens-refused"), text, close);
+  const brief = (said) => (said.length > MOST_SHOWN ? `${said.slice(0, MOST_SHOWN - 1)}…` : said);
+  const show = (pairs) => {
+    refused = pairs;
+    const named = [...refused].map(([name, value]) => `${brief(name)}=${brief(String(value ?? ""))}`).join(", ");
+    text.textContent = named && `This app cannot restore part of the link: ${named}. The rest is shown.`;
+    root.hidden = !named;
+  };
+  place.append(root);
+  show(refused);
+  return (pairs) => show(new Map([...refused, ...pairs]));
 }
 
 // The value is what Python says of the address, as SettingsInAddress.hear wants it.
 export function mountMasthead({ element, props, watch, submit }) {
   const bar = element.querySelector(".lens-masthead");
   const notes = element.querySelector(".lens-notes");
-  new Modes(bar.querySelector(".lens-theme"), bar.querySelector(".lens-projecting"));
-  new Shortcuts(bar.querySelector(".lens-keys"), notes);
-  const refusals = new Refusals(notes);
-  const address = openAddress(props.tabs, (pairs) => refusals.show(new Map([...refusals.pairs, ...pairs])), () => submit());
+  mountLooks(bar.querySelector(".lens-theme"), bar.querySelector(".lens-projecting"));
+  mountShortcuts(bar.querySelector(".lens-keys"), notes);
+  const address = openAddress(props.tabs, refusalsIn(notes), () => submit());
   new LinkButton(bar.querySelector(".lens-link"), notes, address, props.codes);
   const hear = () => {
     if (!props.value) return;

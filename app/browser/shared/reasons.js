@@ -14,9 +14,11 @@ export const noMask = ({ window }, threshold, proposals) =>
   window === "auto" && threshold !== null && proposals === 1 ? " This pass read no mask, since none would pay." : "";
 
 const SENTENCES = {
-  first: ({ none = "" }) => `It read only real tokens, so it is the autoregressive token, which is always accepted.${none}`,
+  first: ({ none = "" }) =>
+    `It read only real tokens, so it is the autoregressive token, which is always accepted.${none}`,
   right: ({ threshold = null, source }) =>
-    `Every draft before it ${threshold === null ? "matched the model's own choice" : "passed the check"}, so it was kept.` +
+    `Every draft before it ${threshold === null ? "matched the model's own choice" : "passed the check"}, ` +
+    "so it was kept." +
     (source === "copy" ? " The last of them was copied from the text." : ""),
   met: ({ score, accepted }) => `It read masks; ${accepted ? "accepted" : "filled"} because ${reaching(score, true)}.`,
   rule: ({ score, accepted }) =>
@@ -39,11 +41,13 @@ const SENTENCES = {
 export function sentenceOf(reason, about) {
   const end = about.ends ? "End of the turn. " : "";
   if (reason) return end + SENTENCES[reason](about);
-  return `${end}${about.accepted ? "Accepted" : "Not accepted"}. An earlier version recorded this run, without reasons.`;
+  const fate = about.accepted ? "Accepted" : "Not accepted";
+  return `${end}${fate}. An earlier version recorded this run, without reasons.`;
 }
 
 // True if the pass refused this proposal; it did not look at those behind it.
 export function isRefused(reasons, place) {
   const reason = reasons[place];
-  return ["below", "rule", "unsure"].includes(reason) || (reason === "wrong draft" && reasons.indexOf(reason) === place);
+  const wrong = reason === "wrong draft" && reasons.indexOf(reason) === place;
+  return wrong || ["below", "rule", "unsure"].includes(reason);
 }

@@ -6,11 +6,13 @@ import { button, checkbox, keep, kept, make, put } from "./dom.js";
 const KEYS_OFF = "mars-lens:keys-off";
 const FIELDS = "textarea, select, [contenteditable], dialog, input:not([type=range], [type=radio], [type=checkbox])";
 
+const TAB = "#tabs > .tab-wrapper [role=tab]";
+
 // [keys, how they are written, what they do, the action]. Those without an action are obeyed where they belong.
 const SHORTCUTS = {
   "Everywhere": [
-    [["?"], "?", "Show these keys", (help) => help.open()],
-    [[..."123456789"], "1 – 5", "Open a tab, counted from the left", (_, key) => press(`#tabs > .tab-wrapper [role=tab]:nth-of-type(${key})`)],
+    [["?"], "?", "Show these keys", (help) => help()],
+    [[..."123456789"], "1 – 5", "Open a tab, counted from the left", (_, key) => press(`${TAB}:nth-of-type(${key})`)],
     [["t"], "t", "Light or dark", () => press(".lens-theme")],
     [["p"], "p", "Projector: large type, high contrast", () => press(".lens-projecting")],
     [["l"], "l", "Copy the link to this view", () => press(".lens-link")],
@@ -46,43 +48,35 @@ function press(selector) {
 function nudge(steps) {
   const range = shown("#threshold input[type=range], .lens-live-tau");
   if (!range) return false;
-  if (steps > 0) range.stepUp(steps);
-  else range.stepDown(-steps);
+  range.valueAsNumber += steps * range.step;
   range.dispatchEvent(new Event("input", { bubbles: true }));
   return true;
 }
 
-export class Shortcuts {
-  constructor(opener, place) {
-    this.root = make("dialog", "lens-help", "", { "aria-labelledby": "lens-help-title" });
-    const title = make("h2", "", "Keys", { id: "lens-help-title" });
-    const close = button("lens-tool", "Close", () => this.root.close());
-    const lists = Object.entries(SHORTCUTS).map(([name, entries]) => keyList(name, entries));
-    put(this.root, put(make("header"), title, close), put(make("div", "lens-help-lists"), ...lists), this.toggle());
-    this.root.addEventListener("click", (event) => event.target === this.root && this.root.close());
-    place.append(this.root);
-    opener.addEventListener("click", () => this.open());
-    document.addEventListener("keydown", (event) => this.key(event));
-  }
-
-  // The switch: single letters as keys must be possible to turn off.
-  toggle() {
-    this.on = checkbox(kept(KEYS_OFF) !== "true", () => keep(KEYS_OFF, String(!this.on.checked)));
-    return put(make("label", "lens-row lens-help-switch"), this.on, "Use single letters, digits and signs as shortcuts");
-  }
-
-  open() {
-    this.root.showModal(); // Escape closes it and the focus returns: the browser sees to both
+export function mountShortcuts(opener, place) {
+  const root = make("dialog", "lens-help", "", { "aria-labelledby": "lens-help-title" });
+  const title = make("h2", "", "Keys", { id: "lens-help-title" });
+  const close = button("lens-tool", "Close", () => root.close());
+  const lists = Object.entries(SHORTCUTS).map(([name, entries]) => keyList(name, entries));
+  // Single letters as keys must be possible to turn off.
+  const on = checkbox(kept(KEYS_OFF) !== "true", () => keep(KEYS_OFF, String(!on.checked)));
+  const label = make("label", "lens-row lens-help-switch");
+  put(label, on, "Use single letters, digits and signs as shortcuts");
+  put(root, put(make("header"), title, close), put(make("div", "lens-help-lists"), ...lists), label);
+  root.addEventListener("click", (event) => event.target === root && root.close());
+  place.append(root);
+  const open = () => {
+    root.showModal(); // Escape closes it and the focus returns: the browser sees to both
     return true;
-  }
-
-  key(event) {
+  };
+  opener.addEventListener("click", open);
+  document.addEventListener("keydown", (event) => {
     const busy = event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.isComposing;
-    if (busy || !this.on.checked || this.root.open || event.target.closest?.(FIELDS)) return;
+    if (busy || !on.checked || root.open || event.target.closest?.(FIELDS)) return;
     const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
     const [, , , act] = Object.values(SHORTCUTS).flat().find(([keys]) => keys.includes(key)) ?? [];
-    if (act?.(this, key)) event.preventDefault();
-  }
+    if (act?.(open, key)) event.preventDefault();
+  });
 }
 
 function keyList(name, entries) {

@@ -32,7 +32,8 @@ const PROPOSED = {
 // Whether an answer is right, in a word with its sign; nothing where nobody judged it.
 export const verdictWords = (right) => ({ true: "✓ right", false: "× wrong" })[right] ?? "";
 
-// How many of these tokens, by what their positions read, each of them proposed; a model that fills masks drafts by them.
+// How many of these tokens, by what their positions read, each of them proposed; a model that fills masks drafts by
+// them.
 export function proposedBy(sources, decoder) {
   const masked = decoderOf(decoder).needs !== "causal";
   const counts = {};
@@ -43,7 +44,8 @@ export function proposedBy(sources, decoder) {
   return counts;
 }
 
-export const proposedWords = (counts) => Object.entries(counts).map(([by, count]) => `${count} ${PROPOSED[by][1]}`).join(", ");
+export const proposedWords = (counts) =>
+  Object.entries(counts).map(([by, count]) => `${count} ${PROPOSED[by][1]}`).join(", ");
 
 // What the letters mean; those of `counts` alone where they are given.
 export const letterWords = (counts = PROPOSED) => Object.keys(counts).map((by) => PROPOSED[by].join(": ")).join("; ");
@@ -54,10 +56,12 @@ export function bandNode(number, tokens, proposed = {}) {
   const band = put(make("span", `lens-pass ${number % 2 ? "odd" : "even"}`), ...tokens);
   if (tokens.length < 2) return band;
   const several = Object.keys(proposed).length > 1;
-  const by = Object.entries(proposed).map(([name, many]) => `\u00a0${PROPOSED[name][0]}${several ? `\u00a0${many}` : ""}`);
+  const sign = ([name, many]) => `\u00a0${PROPOSED[name][0]}${several ? `\u00a0${many}` : ""}`;
+  const by = Object.entries(proposed).map(sign);
   const count = make("span", "lens-count", "", { "data-count": tokens.length, "data-by": by.join("") });
   const others = proposedWords(proposed);
-  count.title = `${plural(tokens.length, "token")} from this pass${others && `: ${others}; the rest read off real text`}`;
+  const rest = others && `: ${others}; the rest read off real text`;
+  count.title = `${plural(tokens.length, "token")} from this pass${rest}`;
   const last = tokens.at(-1).lastChild;
   if (last?.className === "lens-newline") last.prepend(count);
   else band.append(count);
@@ -69,8 +73,8 @@ export const sureness = (score, name) => (isSurerWhenLower(name) ? Math.exp(-sco
 
 // `kind`: "clean" (read real text only), "mask" or "draft". `sure` is from 0 to 1.
 export function tokenNode(piece, { kind, sure, first, ends }) {
-  const node = make("span", `lens-token ${kind}${first ? " first" : ""}${ends ? " ends" : ""}`);
-  node.style.setProperty("--sure", sure.toFixed(3));
+  const style = `--sure: ${sure.toFixed(3)}`;
+  const node = make("span", `lens-token ${kind}${first ? " first" : ""}${ends ? " ends" : ""}`, "", { style });
   piece.split("\n").forEach((part, line) => {
     if (line) node.append(make("span", "lens-newline", "\n"));
     if (part) node.append(part);
@@ -78,17 +82,7 @@ export function tokenNode(piece, { kind, sure, first, ends }) {
   return node;
 }
 
-// The start of an answer, which was given and no lane wrote.
 export const givenNode = (text) => make("span", "lens-given", text, { title: "Given: no lane wrote this" });
-
-// A proposal that was not accepted. Its text is drawn by the style sheet: it is no part of what the lane wrote, neither
-// for who copies the text nor for a screen reader.
-export function ghostNode(piece, { sure, refused }) {
-  const node = make("span", `lens-ghost${refused ? " refused" : ""}`);
-  node.dataset.piece = visiblePiece(piece);
-  node.style.setProperty("--sure", sure.toFixed(3));
-  return node;
-}
 
 // A piece as a word on one line: nothing in it is invisible.
 export function visiblePiece(piece) {

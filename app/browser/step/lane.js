@@ -16,14 +16,14 @@ export class SteppedLane {
     this.passes = lane.records.map((record, index) => {
       const row = record.rows[0];
       const counted = isCounted(record.phase);
-      const pass = { index, record, row, counted, number: counted ? ++number : null, from: written };
+      const name = counted ? `Pass ${number + 1}` : NAMES[record.phase];
+      const pass = { index, record, row, counted, name, number: counted ? ++number : null, from: written };
       written += row.accepted;
       return pass;
     });
     this.writing = this.passes.filter(({ counted }) => counted); // the passes that have a number
     this.family = decoderOf(lane.decoder).family;
     this.thresholdless = thresholdless(lane);
-    this.byThreshold = this.thresholdless === "";
     const scores = this.passes.flatMap((pass) => pass.row.proposals.map((proposal) => proposal.score));
     // Bars are drawn from 0 to this: probabilities and margins end at 1, entropies where they end.
     this.top = isSurerWhenLower(lane.settings.score) ? scores.reduce((most, score) => Math.max(most, score), 0.5) : 1;
@@ -38,15 +38,6 @@ export class SteppedLane {
       return tokenNode(this.lane.written[from + place], { kind, sure, first: place === 0, ends: this.ends(token) });
     });
     return bandNode(number, tokens, proposed);
-  }
-
-  name(pass) {
-    return pass.counted ? `Pass ${pass.number}` : NAMES[pass.record.phase];
-  }
-
-  // The index of the pass with this number.
-  find(number) {
-    return this.passes.find((pass) => pass.number === number)?.index ?? 0;
   }
 
   // A token as a word in a box: nothing in it may be invisible.
@@ -71,15 +62,20 @@ export class SteppedLane {
       const drafts = shape.columns.filter(({ kind }) => kind === "draft" || kind === "noise").length;
       const right = row.trace.reasons.filter((reason) => reason === "right").length;
       const copied = shape.columns.filter((column) => column.copied).length;
-      const what = `${right} of ${plural(drafts, "draft")}${copied ? ` (${copied === drafts ? "all" : copied} copied)` : ""}`;
+      const from = copied ? ` (${copied === drafts ? "all" : copied} copied)` : "";
+      const what = `${right} of ${plural(drafts, "draft")}${from}`;
       return drafts ? `${what} right, so ${tokens} accepted.` : `No drafts to verify, ${tokens} accepted.`;
     }
     const said = plural(row.proposals.length, "proposal");
     if (record.phase === "draft") {
       const kept = row.trace?.reasons.filter((reason) => reason === "kept").length ?? row.proposals.length;
-      return `The draft model writes: ${kept < row.proposals.length ? `${kept} of ` : ""}${said}, for the next pass to verify.`;
+      const part = kept < row.proposals.length ? `${kept} of ` : "";
+      return `The draft model writes: ${part}${said}, for the next pass to verify.`;
     }
-    if (row.proposals.length === 1) return `1 token proposed and accepted${row.threshold === null ? ": one-token mode" : ""}.${noMask(this.lane.settings, row.threshold, 1)}`;
+    if (row.proposals.length === 1) {
+      const mode = row.threshold === null ? ": one-token mode" : "";
+      return `1 token proposed and accepted${mode}.${noMask(this.lane.settings, row.threshold, 1)}`;
+    }
     return `${row.accepted} of ${said} accepted${row.accepted < row.proposals.length ? "" : ": all of them"}.`;
   }
 
@@ -101,7 +97,6 @@ export class SteppedLane {
     return found;
   }
 
-  // Why a proposal was accepted or not.
   reason({ row }, place) {
     const { threshold, proposals } = row;
     const { token_id, source } = proposals[place];
@@ -110,15 +105,11 @@ export class SteppedLane {
     return sentenceOf(row.trace?.reasons[place], { ...about, ends: this.ends(token_id) });
   }
 
-  // True if a proposal that was not accepted stays as a draft of the next pass.
-  keeps({ row }, place) {
-    return row.trace?.reasons[place] === "kept";
-  }
-
   // A proposal in words, for those who cannot see the picture.
   describe(pass, place) {
     const { token_id: token, score } = pass.row.proposals[place];
-    const fate = this.keeps(pass, place) ? "a draft for the next pass" : place < pass.row.accepted ? "accepted" : "not accepted";
+    const kept = pass.row.trace?.reasons[place] === "kept";
+    const fate = kept ? "a draft for the next pass" : place < pass.row.accepted ? "accepted" : "not accepted";
     const name = this.lane.settings.score;
     return `${this.label(token)}: ${name} ${cut(score, 2, name)}, ${fate}`;
   }
@@ -128,9 +119,10 @@ export class SteppedLane {
 // (`Trace` in mars/records.py).
 //
 // A column reads a `kind`: "real" (a token of the text), "draft", "mask", "noise", or "none" (the place of a draft that
-// was not there); `token` is its id, and a draft may be `copied` from further up in the text. `position` counts from the
-// beginning of the prompt, `depth` from the last token that the model knew, the root. It stands behind the column `after`
-// (-1: behind the prefix alone). `proposal` is the number of the proposal that was read off it, null where none was.
+// was not there); `token` is its id, and a draft may be `copied` from further up in the text. `position` counts from
+// the beginning of the prompt, `depth` from the last token that the model knew, the root. It stands behind the column
+// `after` (-1: behind the prefix alone). `proposal` is the number of the proposal that was read off it, null where none
+// was.
 
 const KINDS = { clean: "real", draft: "draft", copy: "draft", mask: "mask", random: "noise", absent: "none" };
 
@@ -140,7 +132,8 @@ const KINDS = { clean: "real", draft: "draft", copy: "draft", mask: "mask", rand
 // the proposals alone.
 export function columnsOf({ proposals, trace }) {
   if (!trace || trace.block) {
-    const columns = proposals.map(({ source }, depth) => ({ kind: KINDS[source], token: null, depth, proposal: depth }));
+    const column = ({ source }, depth) => ({ kind: KINDS[source], token: null, depth, proposal: depth });
+    const columns = proposals.map(column);
     return { known: false, prefix: null, columns, masks: 0, tree: false };
   }
   const columns = [];
@@ -151,9 +144,7 @@ export function columnsOf({ proposals, trace }) {
       columns.push({ kind: KINDS[reads], copied: reads === "copy", token, position, after: behind, proposal: null });
     });
   }
-  trace.columns.forEach((column, proposal) => {
-    columns[column].proposal = proposal;
-  });
+  for (const [proposal, column] of trace.columns.entries()) columns[column].proposal = proposal;
   const root = columns[trace.columns[0] ?? columns.length - 1].position;
   for (const column of columns) column.depth = column.position - root;
   const tree = columns.some(({ after }, index) => after !== index - 1);

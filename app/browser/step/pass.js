@@ -1,6 +1,6 @@
 // One pass, drawn: its window, the card of a proposal, the attention mask, and the tree of its drafts.
 
-import { alternativeList, Card, scoreWords } from "../shared/card.js";
+import { alternativeList, scoreWords } from "../shared/card.js";
 import { make, put, shape } from "../shared/dom.js";
 import { isRefused } from "../shared/reasons.js";
 import { cut, plural, thresholdName, visiblePiece } from "../shared/tokens.js";
@@ -52,7 +52,8 @@ export class WindowView {
     const cached = this.shape.known ? `${this.shape.prefix} cached${again > 0 ? ` + ${again} new` : ""}` : "";
     const count = make("span", "step-before", cached);
     const written = this.lane.lane.written.slice(0, Math.max(0, this.pass.from - 1)).join("").slice(-30);
-    const tail = put(make("span", "step-tail"), make("span", "", written ? `…${written.replaceAll("\n", "↵")}` : "the prompt"));
+    const end = written ? `…${written.replaceAll("\n", "↵")}` : "the prompt";
+    const tail = put(make("span", "step-tail"), make("span", "", end));
     put(node, this.axis(), make("span", "step-label", "proposed"));
     return put(node, put(make("span", "step-past"), count, tail));
   }
@@ -76,7 +77,8 @@ export class WindowView {
     const node = make("div", `step-column ${fate}${column.parted ? " parted" : ""}`, "", attributes);
     if (proposal && place < this.pass.row.accepted) node.classList.add("kept");
     if (this.what && proposal && place < this.what.accepted) node.classList.add("would");
-    const said = proposal ? this.said(proposal, place, fate) : make("span", "step-said", column.kind === "none" ? "no drafts yet" : "not used");
+    const unused = column.kind === "none" ? "no drafts yet" : "not used";
+    const said = proposal ? this.said(proposal, place, fate) : make("span", "step-said", unused);
     put(node, this.score(proposal, place), said, this.read(column));
     return put(node, make("span", "step-place", column.depth === 0 ? "last" : `+${column.depth}`));
   }
@@ -84,7 +86,7 @@ export class WindowView {
   // The fate of a proposal, or the one it would have had.
   fate(place) {
     const { accepted, trace } = this.pass.row;
-    if (this.lane.keeps(this.pass, place)) return "waits";
+    if (trace?.reasons[place] === "kept") return "waits";
     if (this.what && place < this.what.accepted && place >= accepted) return "gained";
     if (this.what && place >= this.what.accepted && place < accepted) return "lost";
     return place < accepted ? "accepted" : trace && isRefused(trace.reasons, place) ? "refused" : "behind";
@@ -106,7 +108,8 @@ export class WindowView {
   said(proposal, place, fate) {
     const kind = this.lane.ends(proposal.token_id) ? "step-said ends" : "step-said";
     const node = make("button", kind, "", { type: "button", "aria-label": this.lane.describe(this.pass, place) });
-    return put(node, make("span", "step-sign", SIGNS[fate]), make("span", "step-word", this.lane.label(proposal.token_id)));
+    const word = make("span", "step-word", this.lane.label(proposal.token_id));
+    return put(node, make("span", "step-sign", SIGNS[fate]), word);
   }
 
   read(column) {
@@ -119,31 +122,25 @@ export class WindowView {
       const draft = column.copied ? "The draft, copied from the text," : "The draft";
       node.title = `${draft} ${right ? "matches" : "does not match"} the model's own choice.`;
     }
-    const word = make("span", known ? "step-word" : "step-word step-origin", known ? this.lane.label(column.token) : READ[column.kind]);
+    const label = known ? this.lane.label(column.token) : READ[column.kind];
+    const word = make("span", known ? "step-word" : "step-word step-origin", label);
     return put(node, word, column.copied ? make("small", "step-copied", "copied") : "");
   }
 }
 
-// The card of one proposal: what was said at this position, how sure, what else was likely, and what became of it.
-export class ProposalCard extends Card {
-  constructor(host) {
-    super(host, "step-card");
-  }
-
-  show(node, lane, pass) {
-    const place = Number(node.dataset.place);
-    const { proposals, threshold } = pass.row;
-    const { score, alternatives, token_id: said } = proposals[place];
-    const of = `${lane.name(pass)} · proposal ${place + 1} of ${proposals.length}`;
-    this.open(
-      node,
-      node.querySelector("button"),
-      make("p", "lens-card-where", of),
-      make("p", "", scoreWords(lane.lane.settings.score, score, threshold)),
-      alternativeList(alternatives.map(([token, probability]) => [lane.label(token), probability, token === said])),
-      make("p", "lens-card-reason", lane.reason(pass, place)),
-    );
-  }
+// Opens the card of one proposal: what was said at this position, how sure, what else was likely, what became of it.
+export function explain(card, node, lane, pass) {
+  const place = Number(node.dataset.place);
+  const { proposals, threshold } = pass.row;
+  const { score, alternatives, token_id: said } = proposals[place];
+  card.open(
+    node,
+    node.querySelector("button"),
+    make("p", "lens-card-where", `${pass.name} · proposal ${place + 1} of ${proposals.length}`),
+    make("p", "", scoreWords(lane.lane.settings.score, score, threshold)),
+    alternativeList(alternatives.map(([token, probability]) => [lane.label(token), probability, token === said])),
+    make("p", "lens-card-reason", lane.reason(pass, place)),
+  );
 }
 
 // The attention mask of one pass: a row for each computed position, a column for the prefix and for each of them.
@@ -156,16 +153,12 @@ export class MatrixView {
     put(this.root, make("h3", "", "Attention mask"), this.picture, this.keys, this.caption);
   }
 
-  // A run of an earlier version has no attention masks.
+  // A run of an earlier version has no attention masks: all but the caption is hidden.
   show(pass) {
     this.pass = pass;
     this.root.classList.toggle("unknown", !pass.known);
-    if (!pass.known) {
-      this.picture.replaceChildren();
-      this.keys.replaceChildren();
-      this.caption.textContent = UNKNOWN;
-      return;
-    }
+    this.caption.textContent = UNKNOWN;
+    if (!pass.known) return;
     const count = pass.columns.length;
     const size = count + 1.6; // the positions, and the prefix, which is wider
     this.picture.setAttribute("viewBox", `0 0 ${size} ${count}`);
@@ -222,7 +215,8 @@ export class MatrixView {
       if (sees && key !== query) counts[columns[key].kind] += 1;
     });
     const seen = Object.entries(counts).filter(([, number]) => number);
-    const parts = [prefix ? `the prefix (${prefix})` : "", ...seen.map(([kind, number]) => plural(number, WORDS[kind]))];
+    const counted = seen.map(([kind, number]) => plural(number, WORDS[kind]));
+    const parts = [prefix ? `the prefix (${prefix})` : "", ...counted];
     const { kind, depth } = columns[query];
     const where = depth > 0 ? ` at +${depth}` : depth === 0 ? " (the last one)" : "";
     return `This ${WORDS[kind]}${where} sees ${[...parts.filter(Boolean), "itself"].join(", ")}.`;
@@ -234,12 +228,14 @@ export class MatrixView {
     const drafts = columns.filter(({ kind }) => kind === "draft" || kind === "none").length;
     const masks = columns.filter(({ kind }) => kind === "mask");
     const groups = masks.filter(({ after }) => columns[after].kind !== "mask").length;
-    return `A tree: the last token and ${plural(drafts, "draft")} are causal; ${plural(masks.length, "mask")} in ${plural(groups, "group")} stand behind their prefixes, and each mask sees its prefix and its own group alone.`;
+    const behind = `${plural(masks.length, "mask")} in ${plural(groups, "group")}`;
+    const causal = `A tree: the last token and ${plural(drafts, "draft")} are causal`;
+    return `${causal}; ${behind} stand behind their prefixes, and each mask sees its prefix and its own group alone.`;
   }
 }
 
-// The drafts of a pass and the masks behind them, drawn as the tree that the model was given: each position stands to the
-// right of the one that it follows.
+// The drafts of a pass and the masks behind them, drawn as the tree that the model was given: each position stands to
+// the right of the one that it follows.
 
 const [WIDTH, HEIGHT, ACROSS, DOWN] = [76, 24, 92, 32]; // of a position, and from one to the next
 const MOST_SHOWN = 8; // characters of a token
@@ -248,7 +244,8 @@ export class TreeView {
   constructor() {
     this.root = make("figure", "lens-stack step-tree");
     this.picture = shape("svg", {});
-    const key = "This pass accepted the framed tokens, or keeps them as drafts for the next pass. It did not use the pale ones.";
+    const key =
+      "This pass accepted the framed tokens, or keeps them as drafts for the next pass. It did not use the pale ones.";
     put(this.root, make("h3", "", "The tree of drafts"), this.picture, make("figcaption", "lens-note", key));
   }
 
@@ -258,15 +255,17 @@ export class TreeView {
     this.root.hidden = !known || start < 0 || !drafts;
     if (this.root.hidden) return;
     const rows = rowsOf(columns, start);
-    const size = [ACROSS * (1 + Math.max(...columns.map(({ depth }) => depth))), DOWN * (1 + Math.max(...rows.values()))];
+    const width = ACROSS * (1 + Math.max(...columns.map(({ depth }) => depth)));
+    const height = DOWN * (1 + Math.max(...rows.values()));
     const said = `${plural(drafts, "draft")} and ${plural(masks, "mask")} behind the last token`;
-    const frame = { viewBox: `0 0 ${size.join(" ")}`, width: size[0], height: size[1], role: "img", "aria-label": said };
+    const frame = { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": said };
     for (const [name, value] of Object.entries(frame)) this.picture.setAttribute(name, value);
     this.picture.replaceChildren(...[...rows.keys()].flatMap((index) => position(lane, columns, rows, index)));
   }
 }
 
-// The row of each column from `start` on: what follows a position first stays in its row, anything else begins a new one.
+// The row of each column from `start` on: what follows a position first stays in its row, anything else begins a new
+// one.
 function rowsOf(columns, start) {
   const rows = new Map([[start, 0]]);
   const followed = new Set();
@@ -284,7 +283,8 @@ function position(lane, columns, rows, index) {
   const { kind, token, depth, after, proposal } = columns[index];
   const [x, y] = [ACROSS * depth, DOWN * rows.get(index)];
   const used = proposal === null ? "" : " used";
-  const box = shape("rect", { class: `step-cell ${kind}${used}`, x: x + 1, y: y + 1, width: WIDTH, height: HEIGHT, rx: 5 });
+  const frame = { x: x + 1, y: y + 1, width: WIDTH, height: HEIGHT, rx: 5 };
+  const box = shape("rect", { class: `step-cell ${kind}${used}`, ...frame });
   const word = kind === "mask" ? "mask" : lane.label(token);
   const short = [...visiblePiece(word)].slice(0, MOST_SHOWN).join("");
   const text = shape("text", { class: `step-tree-word${used}`, x: x + 1 + WIDTH / 2, y: y + 17 }, short);

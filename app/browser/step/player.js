@@ -8,8 +8,6 @@ const MOVES = { ArrowLeft: -1, ArrowRight: 1, Home: -Infinity, End: Infinity };
 export class Player {
   constructor(onMove) {
     this.onMove = onMove;
-    this.index = 0;
-    this.timer = null;
     this.root = make("div", "step-player");
     this.bars = shape("svg", { class: "step-bars", preserveAspectRatio: "none", "aria-hidden": "true" });
     this.range = make("input", "step-range", "", { type: "range", min: 0, step: 1, "aria-label": "Pass" });
@@ -35,7 +33,7 @@ export class Player {
   // A bar for each pass: as high as the tokens that it accepted, and an outline of what `threshold` would have.
   draw(threshold) {
     const { passes } = this.lane;
-    const height = ({ row }) => (this.lane.byThreshold ? row.proposals.length : row.accepted);
+    const height = ({ row }) => (this.lane.thresholdless ? row.accepted : row.proposals.length);
     const tallest = passes.reduce((most, pass) => Math.max(most, height(pass)), 1);
     this.bars.setAttribute("viewBox", `0 0 ${passes.length} ${tallest}`);
     const bars = passes.map(({ row, counted, index }) => {
@@ -55,11 +53,10 @@ export class Player {
     this.bars.children[this.index]?.classList.remove("here");
     this.index = Math.min(last, Math.max(0, index));
     this.bars.children[this.index].classList.add("here");
-    const pass = this.lane.passes[this.index];
-    const name = this.lane.name(pass);
+    const { name, counted } = this.lane.passes[this.index];
     this.range.value = this.index;
     this.range.setAttribute("aria-valuetext", `${name}, step ${this.index + 1} of ${last + 1}`);
-    this.where.textContent = pass.counted ? `${name} of ${this.lane.writing.length}` : name;
+    this.where.textContent = counted ? `${name} of ${this.lane.writing.length}` : name;
     if (this.index === last) this.pause();
     this.onMove(this.index);
   }
@@ -72,19 +69,11 @@ export class Player {
     if (this.playing) return this.pause();
     if (this.index === this.lane.passes.length - 1) this.go(0);
     this.set("❚❚", "Pause");
-    return this.wait();
-  }
-
-  wait() {
-    this.timer = setTimeout(() => {
-      if (!this.root.isConnected) return this.pause();
-      this.go(this.index + 1);
-      return this.playing ? this.wait() : undefined;
-    }, A_PASS);
+    this.timer = setInterval(() => (this.root.isConnected ? this.go(this.index + 1) : this.pause()), A_PASS);
   }
 
   pause() {
-    clearTimeout(this.timer);
+    clearInterval(this.timer);
     this.timer = null;
     this.set("▶", "Play");
   }
@@ -95,14 +84,13 @@ export class Player {
     this.play.setAttribute("aria-label", name);
   }
 
-  // Arrow keys and space, unless something that has a use for them is focused; true when the key was taken.
+  // Arrow keys and space, unless something that has a use for them is focused.
   key(event) {
-    if (event.altKey || event.ctrlKey || event.metaKey) return false;
-    if (event.target !== this.range && event.target.closest("select, textarea, input")) return false;
+    if (event.altKey || event.ctrlKey || event.metaKey) return;
+    if (event.target !== this.range && event.target.closest("select, textarea, input")) return;
     if (event.key === " " && !event.target.closest("button, summary, a")) this.toggle();
     else if (event.key in MOVES) this.go(this.index + MOVES[event.key]);
-    else return false;
+    else return;
     event.preventDefault();
-    return true;
   }
 }

@@ -17,17 +17,17 @@ class RunPicker {
     this.asked = null; // says which run was asked for last, while it is not there yet
     this.choice = make("select", "lens-field step-choice");
     this.choice.addEventListener("change", () => this.pick(this.choice.value));
-    this.file = make("input", "step-file");
-    Object.assign(this.file, { type: "file", accept: ".json,application/json", hidden: true });
+    this.file = make("input", "step-file", "", { type: "file", accept: ".json,application/json", hidden: "" });
     this.file.addEventListener("change", () => this.load(this.file.files[0]));
     this.notice = make("p", "lens-refusal step-notice", "", { role: "alert" });
     this.save = button("lens-tool step-save", "Save run", () => offerRun(this.shown.run));
-    this.share = button("lens-tool lens-share", "Share", () => this.give(), { title: SHARED_AS });
+    const give = async () => (this.notice.textContent = await shareFile(this.shown.run, this.looked()));
+    this.share = button("lens-tool lens-share", "Share", give, { title: SHARED_AS });
     const label = put(make("label", "step-choose lens-note"), make("span", "", "Run"), this.choice);
     const open = button("lens-tool", "Open file", () => this.file.click());
-    this.bar = put(make("div", "step-picker lens-row"), label, open, this.save, this.share, this.file);
-    this.offers = put(make("div", "step-offers"));
-    put(root, this.bar, this.notice, this.offers);
+    const bar = put(make("div", "step-picker lens-row"), label, open, this.save, this.share, this.file);
+    this.offers = make("div", "step-offers");
+    put(root, bar, this.notice, this.offers);
     this.list();
   }
 
@@ -41,7 +41,9 @@ class RunPicker {
     this.save.disabled = this.share.disabled = !this.shown;
     this.offers.hidden = Boolean(this.shown);
     if (this.shown) return;
-    const intro = "See what the model read and proposed in each pass. Run a prompt in Compare, open a file, or choose one of these runs.";
+    const intro =
+      "See what the model read and proposed in each pass. Run a prompt in Compare, open a file, or choose one of " +
+      "these runs.";
     this.offers.replaceChildren(make("p", "step-intro", intro), ...this.shipped.map((offer) => this.offer(offer)));
   }
 
@@ -93,7 +95,8 @@ class RunPicker {
     if (!file) return;
     this.file.value = ""; // so that the same name can be chosen again
     if (file.size > this.largest) {
-      this.notice.textContent = `This file is too large: ${megabytes(file.size)}. The limit is ${megabytes(this.largest)}.`;
+      const [size, limit] = [file.size, this.largest].map(megabytes);
+      this.notice.textContent = `This file is too large: ${size}. The limit is ${limit}.`;
       return;
     }
     const asked = (this.asked = {});
@@ -129,10 +132,6 @@ class RunPicker {
     if (text) await this.check(text);
     this.notice.textContent = "";
     this.root.dataset.ready = "true";
-  }
-
-  async give() {
-    this.notice.textContent = await shareFile(this.shown.run, this.looked());
   }
 }
 
@@ -193,7 +192,7 @@ function stepPlace({ shown }, { run, lane, pass }) {
 export function mountStep({ element, props, watch, submit }) {
   const place = element.querySelector(".step");
   const pickerRoot = make("div", "lens-stack step-top");
-  const viewRoot = make("div", "step-body");
+  const viewRoot = make("div", "lens-stack step-body");
   put(place, pickerRoot, viewRoot);
   viewRoot.hidden = true;
   const view = new StepView(viewRoot);

@@ -1,10 +1,11 @@
 // Steps through one run: its question, a lane, the text, and one pass at a time. Needs no server and no model.
 
+import { Card } from "../shared/card.js";
 import { decoderOf } from "../shared/decoders.js";
 import { button, make, put, status } from "../shared/dom.js";
 import { decimals, givenNode, letterWords, plural, proposedBy, thresholdName, verdictWords } from "../shared/tokens.js";
 import { columnsOf, SteppedLane } from "./lane.js";
-import { MatrixView, ProposalCard, TreeView, WindowView } from "./pass.js";
+import { explain, MatrixView, TreeView, WindowView } from "./pass.js";
 import { Player } from "./player.js";
 import { WhatIf } from "./what-if.js";
 
@@ -13,7 +14,6 @@ const ROOMY = 9; // proposals of a pass for which there is room beside the matri
 export class StepView {
   constructor(root) {
     this.root = root;
-    root.classList.add("lens-stack");
     this.question = make("details", "step-asked");
     this.lanes = make("div", "lens-row", "", { role: "group", "aria-label": "Lane" });
     this.passage = new PassageView((index) => this.player.go(index));
@@ -34,11 +34,10 @@ export class StepView {
     this.panel = put(make("section", "step-panel"), this.passage.root, this.passage.signs, this.player.root, stage);
     this.note = make("p");
     put(root, this.note, this.question, this.lanes, this.panel, this.status);
-    this.card = new ProposalCard(root);
+    this.card = new Card(root, "step-card");
     document.addEventListener("keydown", (event) => this.key(event));
   }
 
-  // Show a run at the wished lane and the pass with that number.
   open(run, { lane = null, number = null } = {}) {
     this.run = run;
     this.note.textContent = run.note ?? "";
@@ -48,7 +47,8 @@ export class StepView {
 
   tab(lane) {
     const { family, title = lane.decoder } = decoderOf(lane.decoder);
-    const node = button(`lens-tool step-lane lens-lane-${family}`, "", () => this.choose(lane.key), { "data-lane": lane.key });
+    const choose = () => this.choose(lane.key);
+    const node = button(`lens-tool step-lane lens-lane-${family}`, "", choose, { "data-lane": lane.key });
     const verdict = verdictWords(lane.right);
     put(node, make("b", "", lane.title), make("span", "lens-note", `${lane.checkpoint} · ${title}`));
     if (verdict) node.append(make("span", `lens-badge ${lane.right ? "right" : "wrong"}`, verdict));
@@ -63,14 +63,18 @@ export class StepView {
     const wide = found.records.some((record) => record.rows[0].proposals.length > ROOMY);
     this.panel.className = `step-panel lens-box lens-lane-${this.lane.family}${wide ? " wide" : ""}`;
     this.passage.open(this.lane, this.run.question.answer_prefix);
-    this.player.open(this.lane, this.lane.find(number ?? 1));
+    const begin = this.lane.passes.findIndex((pass) => pass.number === (number ?? 1));
+    this.player.open(this.lane, Math.max(0, begin));
     this.whatIf.open(this.lane);
   }
 
   // The question, behind the turns of this lane that it follows up.
   ask({ earlier = [] }) {
     const { prompt } = this.run.question;
-    const turns = earlier.flatMap((turn) => [make("p", "lens-pre", turn.prompt), make("p", "lens-pre lens-note", turn.answer)]);
+    const turns = earlier.flatMap(({ prompt, answer }) => [
+      make("p", "lens-pre", prompt),
+      make("p", "lens-pre lens-note", answer),
+    ]);
     const words = `${turns.length ? `Question ${earlier.length + 1}: ` : ""}${prompt.trim().split("\n")[0]}`;
     this.question.replaceChildren(make("summary", "", words), ...turns, make("p", "lens-pre", prompt));
   }
@@ -86,14 +90,14 @@ export class StepView {
       row.threshold === null ? "" : thresholdName(row.threshold),
     ];
     const outcome = this.lane.outcome(this.pass, this.shape);
-    this.title.replaceChildren(make("b", "", this.lane.name(this.pass)), make("span", "", outcome));
+    this.title.replaceChildren(make("b", "", this.pass.name), make("span", "", outcome));
     this.facts.textContent = facts.filter(Boolean).join(" · ");
     this.card.close();
     this.passage.show(index);
     this.draw();
     this.matrix.show(this.shape);
     this.tree.show(this.lane, this.shape);
-    if (!this.player.playing) this.status.textContent = `${this.lane.name(this.pass)}: ${outcome}`;
+    if (!this.player.playing) this.status.textContent = `${this.pass.name}: ${outcome}`;
     this.root.dispatchEvent(new Event("step:moved"));
   }
 
@@ -106,7 +110,7 @@ export class StepView {
 
   pick(node, stays) {
     this.matrix.mark(node ? Number(node.dataset.column) : null);
-    this.card.point(node?.dataset.place && node, stays, () => this.card.show(node, this.lane, this.pass));
+    this.card.point(node?.dataset.place && node, stays, () => explain(this.card, node, this.lane, this.pass));
   }
 
   // The keys work wherever the focus is, as long as the view is on screen and nothing else is meant.
@@ -146,7 +150,7 @@ class PassageView {
       Object.assign(letters, proposed);
       group.classList.add("ahead");
       group.dataset.index = pass.index;
-      group.title = lane.name(pass);
+      group.title = pass.name;
       this.groups.set(pass.index, group);
       this.root.append(group);
     }
@@ -161,7 +165,8 @@ class PassageView {
     const here = this.groups.get(index);
     if (!here) return;
     const { offsetTop, offsetHeight } = here;
-    const seen = offsetTop >= this.root.scrollTop && offsetTop + offsetHeight <= this.root.scrollTop + this.root.clientHeight;
+    const { scrollTop, clientHeight } = this.root;
+    const seen = offsetTop >= scrollTop && offsetTop + offsetHeight <= scrollTop + clientHeight;
     if (!seen) this.root.scrollTop = offsetTop - this.root.clientHeight / 2;
   }
 }

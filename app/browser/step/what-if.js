@@ -21,8 +21,8 @@ export function thresholdless({ decoder, records }) {
   return rows.some(({ proposals }) => proposals.length > 1) ? VERIFIED : ONE_TOKEN;
 }
 
-// The tokens that this pass would have accepted at the threshold `tried`: those that need none, and then masks that meet
-// it (`threshold_prefix` in mars/acceptance.py, with which a test compares it).
+// The tokens that this pass would have accepted at the threshold `tried`: those that need none, and then masks that
+// meet it (`threshold_prefix` in mars/acceptance.py, with which a test compares it).
 export function wouldAccept({ threshold, accepted, proposals }, tried, score, stopIds) {
   if (threshold === null) return accepted;
   const meets = (value) => (isSurerWhenLower(score) ? value <= tried : value >= tried);
@@ -55,7 +55,7 @@ export class WhatIf {
   open(lane) {
     this.lane = lane;
     Object.assign(this.range, { min: 0, max: lane.highest, step: 0.01 });
-    for (const node of [this.label, this.reading]) node.hidden = !lane.byThreshold;
+    for (const node of [this.label, this.reading]) node.hidden = Boolean(lane.thresholdless);
     this.start = lane.writing.find(({ row }) => row.threshold !== null)?.row.threshold ?? 1;
     this.set(null);
   }
@@ -70,10 +70,14 @@ export class WhatIf {
   }
 
   sentence() {
-    if (!this.lane.byThreshold) return this.lane.thresholdless;
+    if (this.lane.thresholdless) return this.lane.thresholdless;
     if (this.threshold === null) return "Move the slider to see which proposals it would have accepted.";
     const { then, now, passes, changed } = this.lane.wouldHave(this.threshold);
     const rate = (tokens) => decimals(tokens / passes, 2);
-    return `${changed} of ${passes} passes would differ: ${rate(then)} tokens per forward instead of ${rate(now)}. This counts the recorded scores alone: after the first difference a real run would read other tokens and go on differently.`;
+    return (
+      `${changed} of ${passes} passes would differ: ${rate(then)} tokens per forward instead of ${rate(now)}. This ` +
+      "counts the recorded scores alone: after the first difference a real run would read other tokens and go on " +
+      "differently."
+    );
   }
 }

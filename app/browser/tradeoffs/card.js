@@ -10,7 +10,8 @@ export class TradeCard {
   constructor(ask, samples) {
     this.ask = ask;
     this.samples = samples;
-    this.root = make("section", "lens-box lens-stack trade-card", "", { tabindex: -1, "aria-label": "The run that was picked" });
+    const named = { tabindex: -1, "aria-label": "The run that was picked" };
+    this.root = make("section", "lens-box lens-stack trade-card", "", named);
     this.root.hidden = true;
     this.root.addEventListener("keydown", (event) => event.key === "Escape" && this.onClose());
   }
@@ -96,7 +97,8 @@ export class TradeSamples {
     if (this.list !== list || this.shown !== first) return;
     this.shown += samples.length;
     list.append(...samples.map((sample) => this.item(sample)));
-    this.status.textContent = problem ?? (total ? `${this.shown} of ${total.toLocaleString("en-US")}` : "No text matches.");
+    const found = total ? `${this.shown} of ${total.toLocaleString("en-US")}` : "No text matches.";
+    this.status.textContent = problem ?? found;
     this.more.hidden = this.shown >= total;
   }
 

@@ -25,10 +25,6 @@ export class TradeControls {
     }
   }
 
-  begin(figures) {
-    this.fill("figure", figures);
-  }
-
   show({ figure }, { axes, against, tasks, task, runs, batch }) {
     this.selects.figure.value = figure;
     if (!this.title) this.selects.figure.selectedIndex = 0; // an old link's, that is gone
@@ -46,7 +42,6 @@ export class TradeControls {
     if (options.some((option) => String(option.value) === String(value))) select.value = value;
   }
 
-  // What the figure is called.
   get title() {
     return this.selects.figure.selectedOptions[0]?.label ?? "";
   }
@@ -67,8 +62,10 @@ export class TradeBudget {
     this.sentence = status("trade-sentence");
     this.open = button("lens-tool", "Show this setting", () => onOpen(this.run));
     this.how = make("p", "lens-note");
-    const asked = put(make("label", "lens-row trade-allow"), "Set an accuracy budget: lose at most", this.points, "points");
-    this.root = put(make("section", "lens-box lens-stack"), asked, put(make("div", "lens-row"), this.sentence, this.open), this.how);
+    const asked = make("label", "lens-row trade-allow");
+    asked.append("Set an accuracy budget: lose at most", this.points, "points");
+    const answer = put(make("div", "lens-row"), this.sentence, this.open);
+    this.root = put(make("section", "lens-box lens-stack"), asked, answer, this.how);
   }
 
   begin({ least, most, value }) {
@@ -123,9 +120,11 @@ export class TradeTable {
   row({ id, cells }) {
     const row = make("tr", "", "", { "data-run": id });
     cells.forEach((words, place) => {
-      const cell = make(place ? "td" : "th", this.columns[place].number ? "number" : "", "", place ? {} : { scope: "row" });
+      const kind = this.columns[place].number ? "number" : "";
+      const cell = place ? make("td", kind) : make("th", kind, "", { scope: "row" });
       const title = "Show the card of this run";
-      row.append(put(cell, !place && id ? button("lens-link-like trade-open", words, () => this.onPick(id), { title }) : words));
+      const open = () => button("lens-link-like trade-open", words, () => this.onPick(id), { title });
+      row.append(put(cell, !place && id ? open() : words));
     });
     return row;
   }

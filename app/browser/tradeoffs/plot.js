@@ -24,7 +24,8 @@ export class TradePlot {
   // Figures are drawn one after the other, and only the last that was asked for.
   show(figure) {
     this.figure = figure;
-    this.work = this.work.then(() => (this.figure === figure ? this.draw() : undefined)).catch((error) => console.error(error));
+    const draw = () => (this.figure === figure ? this.draw() : undefined);
+    this.work = this.work.then(draw).catch((error) => console.error(error));
     return this.work;
   }
 
@@ -48,17 +49,15 @@ export class TradePlot {
     layout.paper_bgcolor = getComputedStyle(document.body).backgroundColor; // of a picture that is saved
     if (narrow) Object.assign(layout, { dragmode: false, margin: { ...layout.margin, t: layout.margin.t + MODEBAR } });
     const data = narrow ? this.figure.data.map(unnamed) : this.figure.data;
-    if (this.root.layout && this.root.layout.uirevision !== layout.uirevision) this.purge();
+    // Another figure begins afresh: the room that this one's legend took may be more than all that the other has.
+    if (this.root.layout && this.root.layout.uirevision !== layout.uirevision) this.plotly.purge(this.root);
     await this.plotly.react(this.root, data, layout, QUIET);
-    if (!this.heard) this.root.on("plotly_click", ({ points }) => this.clicked(points));
-    this.heard = true;
+    this.root.removeAllListeners("plotly_click");
+    this.root.on("plotly_click", ({ points }) => {
+      const found = points.map(({ customdata }) => customdata).find((each) => typeof each === "string" && each);
+      if (found) this.onPick(found);
+    });
     await this.fit();
-  }
-
-  // Another figure begins afresh: the room that this one's legend took may be more than all that the other has.
-  purge() {
-    this.plotly.purge(this.root);
-    this.heard = false;
   }
 
   // The legend below takes more lines on a narrow page, and would scroll: give it and the plot area what they need.
@@ -71,15 +70,11 @@ export class TradePlot {
       await this.plotly.relayout(this.root, { height: height + missing, "legend.maxheight": Math.max(needed, 30) });
     }
   }
-
-  clicked(points) {
-    const found = points.map(({ customdata }) => customdata).find((each) => typeof each === "string" && each);
-    if (found) this.onPick(found);
-  }
 }
 
 // A series without the names of its marks, for which a phone has no room.
-const unnamed = (trace) => (trace.customdata && trace.mode ? { ...trace, mode: trace.mode.replace("+text", "") } : trace);
+const unnamed = (trace) =>
+  trace.customdata && trace.mode ? { ...trace, mode: trace.mode.replace("+text", "") } : trace;
 
 // The same with every size of type times `factor`.
 export function scaled(value, factor) {

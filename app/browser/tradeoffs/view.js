@@ -3,6 +3,7 @@
 import { pageAddress } from "../shared/address.js";
 import { button, make, offerFile, put, status } from "../shared/dom.js";
 import { Questions } from "../shared/messages.js";
+import { plural } from "../shared/tokens.js";
 import { TradeCard, TradeSamples } from "./card.js";
 import { budgetProblem, TradeBudget, TradeControls, TradeTable } from "./controls.js";
 import { plotly, TradePlot } from "./plot.js";
@@ -36,17 +37,17 @@ class TradeView {
     });
     const figure = put(make("figure", "lens-stack"), this.plot, this.empty, this.caption);
     this.stage = put(make("div", "trade-stage"), figure, this.card.root);
-    const numbers = put(make("details", "trade-numbers"), make("summary", "", "The numbers as a table"), this.table.root);
-    this.body = [this.budget.root, this.controls.root, this.stage, numbers, csv];
-    put(root, this.budget.root, this.controls.root, this.status, this.notices, this.stage, numbers, csv);
-    for (const part of this.body) part.hidden = true;
+    const summary = make("summary", "", "The numbers as a table");
+    const numbers = put(make("details", "trade-numbers"), summary, this.table.root);
+    this.parts = [this.budget.root, this.controls.root, this.status, this.notices, this.stage, numbers, csv];
+    root.append(this.status); // alone, until a figure can be drawn
   }
 
-  // Fetch the drawing library, whose address is `plotly`; then show the first view, for which Python may have to read the
-  // runs.
+  // Fetch the drawing library, whose address is `plotly`; then show the first view, for which Python may have to read
+  // the runs.
   async begin({ plotly: address, templates, figures, points }) {
     this.status.textContent = "Reading the runs …";
-    this.controls.begin(figures);
+    this.controls.fill("figure", figures);
     this.budget.begin(points);
     try {
       this.plotter = new TradePlot(this.plot, await plotly(address), templates, (id) => this.pick(id));
@@ -54,14 +55,14 @@ class TradeView {
       this.status.textContent = error.message;
       return;
     }
-    for (const part of this.body) part.hidden = false;
+    this.root.append(...this.parts);
     await this.refresh();
     this.root.dataset.ready = "true";
   }
 
   notice(problems) {
     if (!problems.length) return;
-    const title = `${problems.length} ${problems.length === 1 ? "run or table" : "runs or tables"} cannot be used`;
+    const title = `${plural(problems.length, "run or table", "runs or tables")} cannot be used`;
     const list = put(make("ul"), ...problems.map((problem) => make("li", "", problem)));
     this.notices.append(put(make("details", "lens-refusal"), make("summary", "", title), list));
   }
@@ -71,7 +72,6 @@ class TradeView {
     return this.refresh();
   }
 
-  // Show the view as it is now.
   async refresh() {
     this.number += 1;
     const [mine, view] = [this.number, { ...this.view }];
@@ -86,7 +86,6 @@ class TradeView {
     if (!shown.problem) await this.show(view, shown);
     this.root.dataset.figure = this.view.figure;
     this.root.dataset.state = "shown";
-    return undefined;
   }
 
   async show(view, shown) {
@@ -122,7 +121,8 @@ class TradeView {
 // The table as a file of comma-separated values: numbers have all their digits, and intervals columns of their own.
 export function csvOf({ columns, rows }) {
   const most = columns.map((_, place) => Math.max(0, ...rows.map(({ numbers }) => numbers[place].length)));
-  const heads = columns.map(({ label }, place) => [label, `${label}, low`, `${label}, high`].slice(0, most[place] || 1));
+  const three = ({ label }) => [label, `${label}, low`, `${label}, high`];
+  const heads = columns.map((column, place) => three(column).slice(0, most[place] || 1));
   const safe = (words) => (FORMULA.test(words) ? `'${words}` : words);
   const digits = (head, values) => head.map((_, end) => String(values[end] ?? ""));
   const values = ({ cells, numbers }) =>
@@ -157,9 +157,7 @@ export function viewOf(values) {
 
 // The tab. The value is Python's last answer.
 export function mountTradeoffs({ element, props, watch, submit }) {
-  const root = element.querySelector(".trade");
-  root.classList.add("lens-stack");
-  const tab = new TradeView(root, new Questions({ props, watch, submit }));
+  const tab = new TradeView(element.querySelector(".trade"), new Questions({ props, watch, submit }));
   const restore = async (values) => {
     const { view, run, refused } = viewOf(values);
     const first = !tab.shown;
