@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Page
 
 from app.compare import problems
-from tests.app.driving import begin, finish, run, said, wait_said
+from tests.app.driving import begin, finish, run, said, set_pace, wait_said
 
 Visit = Callable[..., Page]
 pytestmark = pytest.mark.browser
@@ -43,6 +43,10 @@ def test_a_run_waits_for_its_model(two_pairs: Any, visit: Visit) -> None:
     assert tab.inner_text(".lens-lane-masks .lens-lane-agreement") == ""
     begin(tab, "Readable")
     choose(tab, 1)  # whose slider begins elsewhere: what runs keeps its τ
+    wait_value(tab, "#lane-a-checkpoint input", "ar-sft")
+    seen = tab.locator("[data-lane=b] .lens-pass").count()
+    tab.wait_for_selector(f"[data-lane=b] .lens-pass >> nth={seen + 2}")
+    set_pace(tab, "Real time")
     finish(tab)
     bands = [tab.locator(f"[data-lane=b] [data-threshold]{which}").count() for which in ("", "[data-threshold='0.5']")]
     assert bands[0] == bands[1] > 1
