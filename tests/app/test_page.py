@@ -83,6 +83,7 @@ def test_the_ends_of_long_texts_stay_in_view(bench: Page) -> None:
     tab.evaluate("scrollTo(0, document.body.scrollHeight); document.activeElement.blur()")
     tab.keyboard.press("r")  # far below where texts begin
     tab.wait_for_function("document.querySelector('[data-lane=b] .lens-token')?.getBoundingClientRect().top > 0")
+    set_pace(tab, "Real time")
     finish(tab)
     tab.set_viewport_size({"width": 1280, "height": 800})
     tab.evaluate("window.scrollTo(0, 0)")
