@@ -325,11 +325,3 @@ def test_enter_runs_and_shift_enter_breaks_the_line(bench: Page) -> None:
     tab.click("#lanes label >> nth=0")
     tab.wait_for_selector(".lens-answers:empty", state="attached")  # new lanes have answered nothing
     tab.click("#lanes label >> nth=1")
-
-
-def test_a_run_that_nobody_answers_says_so(bench: Page) -> None:
-    """The last of the tests that share the page."""
-    tab = bench
-    tab.context.route("**/gradio_api/**", lambda route: None)
-    tab.click("#run")
-    tab.wait_for_selector(".lens-status:has-text('The server does not answer.')")
