@@ -207,13 +207,14 @@ def test_a_tokenizer_without_an_end_is_refused() -> None:
 
 
 @pytest.mark.parametrize("loop", ["{% for c in a %}{% endfor %}", "{{ 'x' * 99 }}", "{% set n = a | sort %}"])
-def test_endless_templates_end(loop: str) -> None:
+def test_endless_templates_end(loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mars.chat.TEMPLATE_SECONDS", 0.2)
     many = "{% for x in a %}{% for y in a %}" + loop + "{% endfor %}{% endfor %}"
     tokenizer = make("special", "{% set a = range(90000) | list %}" + many)
     began = time.monotonic()
-    with pytest.raises(ValueError, match="longer than 1 s"):
+    with pytest.raises(ValueError, match=r"longer than 0\.2 s"):
         encode_prompt(tokenizer, "hi")
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 10
 
 
 @pytest.mark.parametrize(
