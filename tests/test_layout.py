@@ -17,7 +17,9 @@ ROOT = Path(__file__).parent.parent
 
 WITHOUT_TORCH = ("mars/records.py", "mars/metrics.py", "mars/config.py", "mars/control.py", "mars_tasks/*.py")
 TORCH = {"torch", "transformers", "accelerate", "tokenizers"}
-HTML_SINKS = re.compile(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|createContextualFragment|srcdoc")
+HTML_SINKS = re.compile(
+    r"innerHTML|outerHTML|insertAdjacentHTML|setHTML|document\.write|createContextualFragment|DOMParser|srcdoc"
+)
 TEXT_SUFFIXES = {".py", ".js", ".css", ".html", ".json", ".md", ".svg"}
 
 
