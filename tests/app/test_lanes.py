@@ -140,13 +140,3 @@ def test_a_lane_has_settings_of_its_own(served: Any, wide: Page) -> None:
     tab.fill("#threshold input[type=range]", "0.95")
     fold(tab)
     restore(tab)
-
-
-def test_a_lane_that_cannot_write_says_why(served: Any, wide: Page) -> None:
-    tab = wide
-    choose(tab, "lane-b-checkpoint", "ar")
-    tab.wait_for_selector("[data-lane=b] .lens-lane-problem")
-    assert "ar was not trained to fill masks" in tab.inner_text("[data-lane=b] .lens-lane-problem")
-    run(tab)
-    assert [lane.key for lane in served.last_run()] == ["a", "c"]
-    restore(tab)
