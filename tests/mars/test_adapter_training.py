@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast, TrainingArguments
+from transformers import LlamaConfig, LlamaForCausalLM, TrainingArguments
 
 from analysis.sweeps.models import describe
 from mars.checkpoint import load_checkpoint
@@ -30,17 +30,17 @@ from tests.forked import LIMIT, forked
 from tests.mars.tiny import sizes
 
 
-def _llama(vocabulary: int) -> LlamaForCausalLM:
+def _llama() -> LlamaForCausalLM:
     torch.manual_seed(3)
     ends = {"bos_token_id": None, "eos_token_id": 2, "tie_word_embeddings": True}
-    layers = sizes(**ends, vocab_size=vocabulary, max_position_embeddings=256, initializer_range=0.4)
+    layers = sizes(**ends, vocab_size=96, max_position_embeddings=256, initializer_range=0.4)
     return LlamaForCausalLM(LlamaConfig(**layers)).eval()
 
 
 @pytest.fixture
 def model(one_thread: None) -> AdapterModel:
     """An adapter on a random base in float32."""
-    return doing(AdapterModel(_llama(96), masks=3, rank=2))
+    return doing(AdapterModel(_llama(), masks=3, rank=2))
 
 
 def doing(model: AdapterModel) -> AdapterModel:
@@ -175,7 +175,7 @@ def test_training_keeps_the_base_and_lowers_loss(model: AdapterModel) -> None:
 def _merged_loss(sft_weight: float, before: Sequence[int] = range(4, 12)) -> torch.Tensor:
     """The loss of a merged adapter that does something, on one batch."""
     torch.manual_seed(5)
-    model = doing(AdapterModel(_llama(96), masks=3, rank=2, sft_weight=sft_weight))
+    model = doing(AdapterModel(_llama(), masks=3, rank=2, sft_weight=sft_weight))
     torch.manual_seed(1)
     ids = torch.randint(3, 96, (2, 16))
     anchors, counts = torch.tensor([[4, 8]] * 2), torch.tensor([[3, 2], [1, 0]])
@@ -201,7 +201,7 @@ def test_every_token_of_an_answer_is_held(one_thread: None) -> None:
 
 def test_plain_sft_is_cross_entropy_of_the_answers(one_thread: None) -> None:
     """The slow twin: all logits at once."""
-    model = doing(AdapterModel(_llama(96), masks=0, rank=2))
+    model = doing(AdapterModel(_llama(), masks=0, rank=2))
     talks = [Conversation(tuple(range(3, 20)), ((5, 9), (12, 17))), Conversation(tuple(range(30, 41)), ((6, 11),))]
     batch = AnchorCollator(pad_id=2, masks=0, anchors=4, keep=0.7)([*enumerate(talks)])
     assert batch["before"].tolist() == [[4, 5, 6, 7, 11, 12, 13, 14, 15], [5, 6, 7, 8, 9, -1, -1, -1, -1]]
@@ -220,14 +220,6 @@ def test_plain_sft_is_cross_entropy_of_the_answers(one_thread: None) -> None:
 
 
 @pytest.fixture
-def base_folder(tmp_path: Path, tiny_tokenizer: PreTrainedTokenizerFast) -> Path:
-    folder = tmp_path / "base"
-    _llama(len(tiny_tokenizer)).save_pretrained(folder)
-    tiny_tokenizer.save_pretrained(folder)
-    return folder
-
-
-@pytest.fixture
 def chats(tmp_path: Path) -> Path:
     file = tmp_path / "chats.jsonl"
     answer = {"role": "assistant", "content": "one " * 9}
@@ -237,11 +229,11 @@ def chats(tmp_path: Path) -> Path:
 
 
 def test_a_run_writes_an_adapter_and_resumes(
-    base_folder: Path, chats: Path, tmp_path: Path, one_thread: None, capsys: pytest.CaptureFixture[str]
+    llama_folder: Path, chats: Path, tmp_path: Path, one_thread: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Bit for bit as the unbroken one: the same examples, anchors, rates and optimizer. Another batch is refused."""
     output = tmp_path / "adapter"
-    command = ["adapter", "--base", str(base_folder), "--data", str(chats), "--output", str(output), "--masks", "3"]
+    command = ["adapter", "--base", str(llama_folder), "--data", str(chats), "--output", str(output), "--masks", "3"]
     command += ["--rank", "2", "--anchors", "4", "--save-steps", "2", "--epochs", "2"]
     assert main([*command, "--batch-size", "2"]) == 0
     record = json.loads((output / "mars.json").read_text())
@@ -264,14 +256,14 @@ def test_a_run_writes_an_adapter_and_resumes(
 
 
 def test_a_timed_run_pauses_and_reads_on(
-    base_folder: Path, chats: Path, tmp_path: Path, one_thread: None, monkeypatch: pytest.MonkeyPatch
+    llama_folder: Path, chats: Path, tmp_path: Path, one_thread: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A call that goes on reads what earlier calls have not read, and counts their seconds."""
     numbers: list[int] = []
     read = NumberedConversations.__getitem__
     monkeypatch.setattr(NumberedConversations, "__getitem__", lambda self, n: (numbers.append(n), read(self, n))[1])
     output = tmp_path / "adapter"
-    command = ["adapter", "--base", str(base_folder), "--data", str(chats), "--output", str(output), "--masks", "3"]
+    command = ["adapter", "--base", str(llama_folder), "--data", str(chats), "--output", str(output), "--masks", "3"]
     command += ["--rank", "2", "--batch-size", "2", "--anchors", "4", "--save-steps", "1000", "--minutes", "1"]
     command += ["--pause-after", "0.00001"]
     seconds = [0.0]
@@ -286,8 +278,8 @@ def test_a_timed_run_pauses_and_reads_on(
     assert seconds[0] < seconds[1] < seconds[2]
 
 
-def test_merged_runs_record_loss_sft_is_ar(base_folder: Path, chats: Path, tmp_path: Path, one_thread: None) -> None:
-    command = ["adapter", "--base", str(base_folder), "--data", str(chats)]
+def test_merged_runs_record_loss_sft_is_ar(llama_folder: Path, chats: Path, tmp_path: Path, one_thread: None) -> None:
+    command = ["adapter", "--base", str(llama_folder), "--data", str(chats)]
     command += ["--rank", "2", "--batch-size", "2", "--anchors", "4", "--epochs", "0.6"]
     kinds = {"with": ["--masks", "3"], "without": ["--masks", "3", "--sft-weight", "0"], "plain": ["--masks", "0"]}
     for name, options in kinds.items():
@@ -303,7 +295,7 @@ def test_merged_runs_record_loss_sft_is_ar(base_folder: Path, chats: Path, tmp_p
     assert not (tmp_path / "plain" / "masks.safetensors").exists()
     settings = DecodingSettings(max_new_tokens=4)
     assert len(output_ids(DECODERS["autoregressive"](loaded["plain"].engine, [[5, 6]], settings))) > 0
-    base = load_checkpoint(base_folder, dtype="float32", device="cpu").engine
+    base = load_checkpoint(llama_folder, dtype="float32", device="cpu").engine
     plain = loaded["plain"].engine
     assert isinstance(base, ModelEngine)
     assert isinstance(plain, ModelEngine)
@@ -358,7 +350,7 @@ def test_processes_follow_the_first_ones_clock(tmp_path: Path) -> None:
 
 
 def test_an_adapter_starts_where_its_base_is() -> None:
-    model = AdapterModel(_llama(96).to("meta"), masks=3, rank=2)
+    model = AdapterModel(_llama().to("meta"), masks=3, rank=2)
     assert model.mask_embeddings.device.type == "meta"
 
 
