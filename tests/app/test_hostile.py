@@ -196,7 +196,7 @@ def test_every_event_of_the_page_takes_anything(door: Door) -> None:
     assert door.lives()
 
 
-def test_the_wrong_number_of_values_is_refused(door: Door) -> None:
+def test_the_wrong_number_of_values_is_answered(door: Door) -> None:
     for event in door.config["dependencies"]:
         if event["backend_fn"] and event["inputs"]:
             for data in ([], ["x"] * 50):

@@ -278,7 +278,7 @@ def test_a_timed_run_pauses_and_reads_on(
     assert seconds[0] < seconds[1] < seconds[2]
 
 
-def test_merged_runs_record_loss_sft_is_ar(llama_folder: Path, chats: Path, tmp_path: Path, one_thread: None) -> None:
+def test_kinds_of_adapters_record_their_loss(llama_folder: Path, chats: Path, tmp_path: Path, one_thread: None) -> None:
     command = ["adapter", "--base", str(llama_folder), "--data", str(chats)]
     command += ["--rank", "2", "--batch-size", "2", "--anchors", "4", "--epochs", "0.6"]
     kinds = {"with": ["--masks", "3"], "without": ["--masks", "3", "--sft-weight", "0"], "plain": ["--masks", "0"]}

@@ -192,7 +192,7 @@ def test_it_works_without_a_network(look: Visit, open_tab: OpenTab) -> None:
 
 
 @browser
-def test_links_open_their_run_or_are_refused_in_part(look: Visit) -> None:
+def test_links_open_runs_or_are_partly_refused(look: Visit) -> None:
     tab = look("?task=python_functions&seed=2&models=tiny&lanes=3")
     assert tab.get_attribute("#stage .lens-stage", "data-run") == "4-python"
     tab.click(".lens-step-through")

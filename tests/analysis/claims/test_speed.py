@@ -98,7 +98,7 @@ def test_fair_baseline(fabricate: Any, tmp_path: Path, low: float, verdict: Clai
     assert row.measured["× our AR"].startswith("3.00×")
 
 
-def test_a_batch_without_a_threshold_stays_in_the_table(fabricate: Any, tmp_path: Path) -> None:
+def test_a_batch_without_threshold_stays_in_the_table(fabricate: Any, tmp_path: Path) -> None:
     found = bench(1.5)
     found["results"] += bench(1.5, batch_size=8)["results"][:2]
     (tmp_path / "bench-here.json").write_text(json.dumps(found))

@@ -57,7 +57,7 @@ def test_the_answer_is_what_the_decoder_writes(make_runner: MakeRunner, decoder:
     assert found["counts"]["tokens"] == len(output_ids(alone))
 
 
-def test_an_entropy_is_a_threshold_and_frees_its_place(make_runner: MakeRunner) -> None:
+def test_an_entropy_threshold_frees_its_place(make_runner: MakeRunner) -> None:
     runner = make_runner()
     assert answers(runner, want({"score": "entropy"}, threshold=2.0))[-1]["settings"]["threshold"] == 2.0
     assert runner.queue.counts()["active"] == 0

@@ -51,7 +51,7 @@ def test_there_is_room_for_three_lanes(count: int) -> None:
         requested([MARS] * count)
 
 
-def test_a_draft_model_leaves_the_size_of_its_target() -> None:
+def test_a_draft_leaves_the_size_of_its_target() -> None:
     ar, draft = (load_checkpoint(f"assets/checkpoints/{name}", device="cpu") for name in ("ar-sft", "draft-ar"))
     assert comparable(ar, paired(ar, draft))
     assert not comparable(paired(ar, ar), paired(draft, draft))

@@ -62,7 +62,7 @@ def states(value: str) -> list[str]:
     return [state for state in told if state != "loading"]
 
 
-def test_a_run_is_written_and_kept_for_its_session(make_runner: MakeRunner) -> None:
+def test_a_run_is_kept_for_its_session(make_runner: MakeRunner) -> None:
     runner = make_runner()
     identity = start(runner)
     run = over(runner, identity)

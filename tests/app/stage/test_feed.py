@@ -113,7 +113,7 @@ def test_lines_are_drawn_once_over_broken_connections(server: Server) -> None:
     assert set(known) <= {0, 2, 4, 5}
 
 
-def test_only_the_run_is_drawn_and_its_end_told_once(server: Server) -> None:
+def test_one_run_is_drawn_and_ended_once(server: Server) -> None:
     server.play.start(server.tab, server.play.lane("b", "masks"))
     assert server.asked_no_more()
     assert server.asked == [], "lanes that are introduced follow nothing"

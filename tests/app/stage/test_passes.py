@@ -73,7 +73,7 @@ def test_scores_are_lines_on_a_band_in_view(mount: Mount, play: Any) -> None:
     ("name", "score", "threshold", "shown"),
     [("probability", 0.79999, 0.8, "Score 0.7999"), ("entropy", 0.80001, 0.8, "Entropy 0.8001 nats")],
 )
-def test_no_score_looks_as_if_it_met_the_threshold(
+def test_no_score_is_rounded_to_the_threshold(
     mount: Mount, play: Any, name: str, score: float, threshold: float, shown: str
 ) -> None:
     tab = mount()

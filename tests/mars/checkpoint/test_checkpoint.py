@@ -69,7 +69,7 @@ def test_special_tokens_end_turns_or_are_the_templates(tiny: Checkpoint) -> None
     assert tiny.decode(sorted(tiny.engine.template_ids)) == ""
 
 
-def test_ours_after_sft_and_plain_qwen2_have_no_masks(folder: Path) -> None:
+def test_sft_and_plain_qwen2_have_no_masks(folder: Path) -> None:
     (folder / "mars.json").write_text('{"stage": "sft", "block_size": null, "sft_loss": null}')
     checkpoint = load_checkpoint(folder, device="cpu")
     assert (checkpoint.block_size, checkpoint.supports_masks, checkpoint.engine.mask_token_id) == (None, False, None)

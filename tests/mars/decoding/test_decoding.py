@@ -87,7 +87,7 @@ def test_one_record_per_model_call(decoder: str) -> None:
     assert all(0 < record.query_tokens for record in records)
 
 
-def test_a_block_is_committed_when_all_reached_its_end() -> None:
+def test_blocks_are_committed_when_all_reached_their_end() -> None:
     model = ReadingModel(Answers(seed=1, foresight=5, stops=1), vocab_size=VOCAB, mask_token_id=VOCAB - 1)
     records = run("block_cached", model, PROMPTS, threshold=0.5, max_new_tokens=24)
     end, written = 6, dict.fromkeys(range(len(PROMPTS)), 0)

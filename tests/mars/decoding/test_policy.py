@@ -105,7 +105,7 @@ def test_a_first_pass_without_luck_soon_has_another() -> None:
     assert [passes.spent[15], min(spent for [spent] in passes.spent[-4:]) > 0] == [[0], True]
 
 
-def test_new_rows_and_moved_thresholds_try_masks_at_once() -> None:
+def test_new_rows_and_thresholds_try_masks_at_once() -> None:
     passes = Passes(flat, [0.02])
     passes.run(300)
     passes.rows[0].control.threshold = 0.5

@@ -146,7 +146,7 @@ def test_rows_that_rest_go_on_for_who_waits(model: ScriptedModel) -> None:
         assert output_ids(stream) == output_ids(alone("sliding_window", [first, 5], USUAL))
 
 
-def test_a_row_rests_while_a_long_prompt_is_read(model: ScriptedModel) -> None:
+def test_rows_rest_while_a_long_prompt_is_read(model: ScriptedModel) -> None:
     service = Service(model)
     slow = service.submit("autoregressive", [4, 5], USUAL, ahead=1)
     next(slow)
