@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 import weakref
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -174,7 +173,7 @@ def test_a_streamer_is_told_every_token(
     assert capsys.readouterr().out.rstrip("\n") == text.rstrip("\n")
 
 
-def test_weights_that_change_are_seen(model: PreTrainedModel, tiny_folder: Path, one: dict[str, torch.Tensor]) -> None:
+def test_weights_that_change_are_seen(tiny_folder: Path, one: dict[str, torch.Tensor]) -> None:
     changing = AutoModelForCausalLM.from_pretrained(tiny_folder)
     before = find_engine(changing, frozenset({2}), None)
     assert find_engine(changing, frozenset({2}), None) is before
@@ -268,9 +267,7 @@ def test_without_the_package_it_says_how(tmp_path: Path) -> None:
     assert re.search(r"ImportError: .*needs the Python package mars-lens.*pip install PATH", done.stderr)
 
 
-def test_the_readme_s_example_runs(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], one_thread: Callable[[], None]
-) -> None:
+def test_the_readme_s_example_runs(capsys: pytest.CaptureFixture[str], one_thread: None) -> None:
     page = (ROOT / "custom_generate" / "README.md").read_text(encoding="utf-8")
     [example] = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     exec(compile(example, "README.md", "exec"), {"PATH": str(ROOT)})

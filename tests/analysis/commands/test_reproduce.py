@@ -86,9 +86,7 @@ def test_a_command_runs_in_a_shell_with_python() -> None:
         reproduce._call("python -c 'raise SystemExit(7)' | cat")
 
 
-def test_the_runs_of_a_plan_are_made_again(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, one_thread: None
-) -> None:
+def test_the_runs_of_a_plan_are_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, one_thread: None) -> None:
     """On a copy of the plan's runs, from which one was removed; in this process, which has imported torch."""
 
     def call(command: str) -> None:

@@ -9,7 +9,6 @@ import pytest
 from analysis.sweeps.jobs import Job, turns_of
 from analysis.sweeps.models import describe
 from analysis.sweeps.plan import Group, SweepPlan
-from mars.checkpoint import Checkpoint
 from mars_tasks import SEED_STRIDE, sample
 
 
@@ -31,7 +30,7 @@ def jobs(*groups: Group) -> list[Job]:
     return [job for turn in turns_of(SweepPlan(name="p", groups=groups)) for job in turn]
 
 
-def test_what_is_said_of_a_model(tiny_folder: Path, plain_folder: Path, tiny: Checkpoint) -> None:
+def test_what_is_said_of_a_model(tiny_folder: Path, plain_folder: Path) -> None:
     found, plain = describe(str(tiny_folder)), describe(str(plain_folder))
     assert found["parameters"] > 10_000
     assert (found["name"], found["stage"], found["block_size"], found["sft_loss"]) == ("tiny-mars", "mars", 4, True)

@@ -84,9 +84,7 @@ def test_retry_after_follows_how_long_requests_take(serve: Callable[..., Any], m
 
 
 @pytest.mark.parametrize("stream", [True, False])
-def test_a_failed_pass_is_said_and_survived(
-    serve: Callable[..., Any], checkpoint: Checkpoint, stream: bool, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_failed_pass_is_said_and_survived(serve: Callable[..., Any], checkpoint: Checkpoint, stream: bool) -> None:
     engine = Failing(checkpoint.engine)
     server = serve(checkpoint=replace(checkpoint, engine=engine))
     engine.fails = True

@@ -173,7 +173,7 @@ def test_stop_strings_across_passes_cut_the_text(client: Any) -> None:
             assert reason == "stop"
 
 
-def test_errors_are_the_clients_own(served: Any, client: Any) -> None:
+def test_errors_are_the_clients_own(client: Any) -> None:
     with pytest.raises(openai.NotFoundError) as found:
         client.chat.completions.create(model="gpt-4o", **CHAT)
     assert found.value.code == "model_not_found"
