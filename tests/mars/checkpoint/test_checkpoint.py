@@ -126,12 +126,6 @@ def test_weights_in_several_files(tiny_model: PreTrainedModel, folder: Path, tin
         load_checkpoint(folder, device="cpu")
 
 
-def test_dtypes(folder: Path) -> None:
-    for name, expected in (("auto", torch.float32), ("float32", torch.float32), ("bfloat16", torch.bfloat16)):
-        engine = load_checkpoint(folder, dtype=name, device="cpu").engine
-        assert engine.model.get_output_embeddings().weight.dtype == expected
-
-
 def remove(name: str) -> Callable[[Path], None]:
     return lambda folder: (folder / name).unlink()
 
