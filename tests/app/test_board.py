@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Page
 
 from app.compare import problems
-from tests.app.driving import choose
+from tests.app.driving import choose, run
 
 Visit = Callable[..., Page]
 pytestmark = pytest.mark.browser
@@ -96,8 +96,12 @@ def test_a_problem_opens_and_goes_to_compare(board: Page) -> None:
 def test_lanes_are_steered_stopped_and_scored_again(board: Page) -> None:
     tab = board
     choose(tab, "lane-b-checkpoint", "slow")  # so that there is something left to stop
+    run(tab)
     score(tab, "All families", 50)
     assert tab.locator("#run:enabled").count() == 0, "it would end the board"
+    token = tab.locator("[data-lane=a] .lens-token").first
+    token.click()
+    assert tab.locator(".lens-card-own").count() == 0, "so would another start of the answer"
     tab.wait_for_selector(".board-column [data-standing=wrong]")  # not that of the legend
     tab.wait_for_selector(".board-row[data-lane=b] .board-figure:has-text(' of ')")
     tab.fill("#threshold input[type=range]", "0.6")
@@ -113,7 +117,14 @@ def test_lanes_are_steered_stopped_and_scored_again(board: Page) -> None:
         assert done < 50
         assert lane["right"] == (f"{lane['signs'].count('right')} of {done}" if done else "–")
         assert "writing" not in lane["signs"]
-    tab.click(".board-again")
+    token.click()
+    assert tab.locator(".lens-card-own").count() == 1
+    tab.locator("#pace label", has_text="Slow").click()
+    tab.click("#run")
+    tab.wait_for_selector(".board-again:disabled")  # it would end the run
+    tab.click("#stop")
+    tab.locator("#pace label", has_text="Real time").click()
+    tab.click(".board-again:enabled")
     tab.wait_for_selector("[data-board=running]")
     assert tab.inner_text(".board-about") == about
     tab.click("#board-stop")

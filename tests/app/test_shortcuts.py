@@ -120,6 +120,8 @@ def test_keys_run_and_steer_until_switched_off(still: Page) -> None:
     tab.keyboard.press("+")
     assert tau(tab) == pytest.approx(0.96)
     tab.locator("#pace label", has_text="Slow").click()
+    held = "new KeyboardEvent('keydown', { key: 'r', repeat: true, cancelable: true })"
+    assert tab.evaluate(f"document.dispatchEvent({held})"), "one press that lasts is one run"
     tab.keyboard.press("r")
     tab.wait_for_selector("[data-state=running]")
     tab.wait_for_selector("#stop:enabled")

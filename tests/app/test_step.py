@@ -199,10 +199,13 @@ def test_exact_decoding_shows_drafts_and_the_tree(shipped: Page) -> None:
 def test_a_run_is_opened_saved_loaded_and_kept(served: Any, ran: Page, step: Page, tmp_path: Path) -> None:
     tab = ran
     tab.click("#tab-compare-button")
-    tab.locator("[data-lane=b] .lens-pass").nth(2).locator(".lens-token").nth(1).click()
+    bands = tab.locator("[data-lane=b] .lens-pass")
+    sizes = bands.evaluate_all("all => all.map(band => band.querySelectorAll('.lens-token').length)")
+    several = next(place for place, size in enumerate(sizes) if size > 1)  # the window follows the machine's load
+    bands.nth(several).locator(".lens-token").nth(1).click()
     tab.click(".lens-card-step")  # a token in Compare leads to its pass
     tab.wait_for_selector(".step-lane[data-lane=b][aria-pressed=true]")
-    assert where(tab).startswith("Pass 3 of ")
+    assert where(tab).startswith(f"Pass {several + 1} of ")
     tab.click("#tab-compare-button")
     tab.focus("[data-lane=a] .lens-text")
     for key in ("ArrowRight", "ArrowRight", "Enter"):

@@ -84,10 +84,10 @@ test("a view of Trade-offs and its address say the same", () => {
 test("a saved table is quoted and holds no formula", () => {
   const columns = [{ label: "Model", number: false }, { label: "τ", number: true }, { label: "Loss", number: true }];
   const row = (id, cells, numbers) => ({ id, cells, numbers: [[], [], numbers] });
-  const rows = [row("a", ['=HYPERLINK("x")', "τ 0.9", "−1.5 [−2.0, 0.1]"], [-1.51234, -2, 0.1]), row("b", ["@x", "", ""], [])];
+  const rows = [row("a", ['=HYPERLINK("x")', "τ 0.9", "−1.5 [−2.0, 0.1]"], [-1.51234, -2, 0.1]), row("b", ["\t@x", "", ""], [])];
   assert.equal(csvOf({ columns, rows }), `"Run","Model","τ","Loss","Loss, low","Loss, high"
 "a","'=HYPERLINK(""x"")","τ 0.9","-1.51234","-2","0.1"
-"b","'@x","","","",""
+"b","'\t@x","","","",""
 `.replaceAll("\n", "\r\n"));
   assert.equal(csvOf({ columns, rows: [] }), '"Run","Model","τ","Loss"\r\n');
 });

@@ -2,6 +2,7 @@
 
 import assert from "node:assert/strict";
 import test from "node:test";
+import { decoderOf } from "../../app/browser/shared/decoders.js";
 import * as tokens from "../../app/browser/shared/tokens.js";
 
 globalThis.document = { getElementById: () => ({ textContent: process.env.LENS_DECODERS }) }; // as test_modules.py gives it
@@ -12,6 +13,10 @@ test("a score is cut, so that it does not look as if it reached a threshold", ()
   assert.equal(tokens.cut(0.29, 2), "0.29"); // 0.29 * 100 is a little less than 29
   assert.equal(tokens.decimals(0.8999, 2), "0.90");
   assert.equal(tokens.decimals(1234.5, 1), "1,234.5");
+});
+
+test("a decoder that is not in the table is none of JavaScript's names", () => {
+  assert.equal(decoderOf("constructor").family, "masks");
 });
 
 test("no threshold is one token per pass", () => {

@@ -42,7 +42,8 @@ export class TokenCard extends Card {
   // The other likely tokens here. Where the prompt can be run again, each of them, or a text of one's own, does that.
   others(lane, found, piece) {
     const same = !this.host.querySelector(".lens-answers").textContent;
-    const able = lane && same && !this.step.hidden && !lane.earlier.length && document.querySelector("#answer-start");
+    const idle = document.querySelector("#board-score:enabled"); // another start would end the run that is on
+    const able = lane && same && !this.step.hidden && !lane.earlier.length && idle;
     const listed = found.map(([other, probability]) => {
       const said = other === piece;
       const act = able && !said && !CONTROL.test(other) ? () => this.branch(other) : null;
@@ -51,7 +52,7 @@ export class TokenCard extends Card {
     if (!able) return [alternativeList(listed)];
     const named = { placeholder: "another text", "aria-label": "Another text from here on" };
     const own = make("input", "lens-field lens-card-own", "", named);
-    const done = ({ key }) => key === "Enter" && own.value;
+    const done = ({ key, isComposing }) => key === "Enter" && !isComposing && own.value;
     own.addEventListener("keydown", (event) => done(event) && this.branch(own.value));
     const hint = make("p", "", "Choose another token, or write a text: all lanes go on from it.");
     return [alternativeList(listed), hint, own];

@@ -50,7 +50,7 @@ export class Pointer {
 
   walk(event) {
     const view = this.stage.shown.list.find((lane) => lane.text.contains(event.target));
-    if (!view) return undefined;
+    if (!view || event.altKey || event.ctrlKey || event.metaKey) return undefined; // Alt and ← is the browser's
     if (event.key === "Enter") return this.card.stepThrough();
     if (event.key === "b") {
       event.preventDefault(); // it would be the first letter of the field

@@ -9,7 +9,7 @@ const GAP = 8; // pixels
 export class Card {
   constructor(host, className) {
     this.host = host;
-    this.root = make("div", className, "", { role: "tooltip", id: className });
+    this.root = make("div", className, "", { role: "group", id: className });
     this.root.hidden = true;
     host.append(this.root);
     Object.assign(this, { node: null, pinned: false });

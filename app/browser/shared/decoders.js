@@ -8,7 +8,7 @@ const table = () => (known ??= JSON.parse(document.getElementById("lens-decoders
 // may name one that is not in the table.
 export function decoderOf(name) {
   const { decoders } = table();
-  return decoders[name] ?? { family: "masks", needs: "causal" };
+  return Object.hasOwn(decoders, name) ? decoders[name] : { family: "masks", needs: "causal" };
 }
 
 // Whether passes of this phase count in tokens per forward.

@@ -8,7 +8,8 @@ import { ours } from "./dom.js";
 import { messagesOf } from "./messages.js";
 
 export const OVER = ["done", "stopped", "failed"]; // states of a run after which nothing comes
-const STARTS = "#follow, #sweep-run, #board-score"; // which would end a run that is on; Python sees to #run
+// Which would end a run that is on; Python sees to #run.
+const STARTS = "#follow, #sweep-run, #board-score, .board-again";
 const RECONNECTING = "The connection was lost. Reconnecting …";
 const LOST = "The server no longer has this run. Start it again.";
 const MISSING = "This recording could not be read. Is this browser online?";

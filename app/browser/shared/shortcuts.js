@@ -71,8 +71,9 @@ export function mountShortcuts(opener, place) {
   };
   opener.addEventListener("click", open);
   document.addEventListener("keydown", (event) => {
+    const held = event.repeat && !["+", "=", "-"].includes(event.key); // r would run and stop in turn
     const busy = event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.isComposing;
-    if (busy || !on.checked || root.open || event.target.closest?.(FIELDS)) return;
+    if (held || busy || !on.checked || root.open || event.target.closest?.(FIELDS)) return;
     const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
     const [, , , act] = Object.values(SHORTCUTS).flat().find(([keys]) => keys.includes(key)) ?? [];
     if (act?.(open, key)) event.preventDefault();

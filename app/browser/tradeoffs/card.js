@@ -99,7 +99,7 @@ export class TradeSamples {
     list.append(...samples.map((sample) => this.item(sample)));
     const found = total ? `${this.shown} of ${total.toLocaleString("en-US")}` : "No text matches.";
     this.status.textContent = problem ?? found;
-    this.more.hidden = this.shown >= total;
+    this.more.hidden = !problem && this.shown >= total;
   }
 
   item({ family, number, prompt, answer, text, right, tokens, passes, cut }) {

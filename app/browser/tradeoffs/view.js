@@ -11,7 +11,7 @@ import { plotly, TradePlot } from "./plot.js";
 const TRADE_TEXTS = { figure: "frontier", against: "tokens_per_second", runs: "", task: "all families" };
 const TRADE_VIEW = { ...TRADE_TEXTS, points: 2, batch: 1 }; // the first one
 const TRADE_POINTS = { least: 0.1, most: 50 };
-const FORMULA = /^[=+@-]/; // a spreadsheet would compute a cell that begins so
+const FORMULA = /^[=+@\t\r-]/; // a spreadsheet would compute a cell that begins so
 const TRADE_NAMES = [...Object.keys(TRADE_VIEW), "run"];
 
 class TradeView {
