@@ -78,13 +78,11 @@ def training_curve(record: Mapping[str, Any]) -> pd.DataFrame:
     """How well an adapter fills masks, in means over tenths of the log in its record; no rows without a log.
 
     The columns are `steps`, `hours`, `loss`, `mask_1` … and `tokens`. `mask_k` is how often mask k's most probable
-    token is the one written, given the token before it where the adapter has a head; masks past the adapter's own block
-    are left out. `tokens` are those of a pass if masks were right independently of each other. Hours are the recorded
-    seconds in proportion to the steps.
+    token is the one written; masks past the adapter's own block are left out. `tokens` are those of a pass if masks
+    were right independently of each other. Hours are the recorded seconds in proportion to the steps.
     """
     measured = record.get("measured", {})
     log = [line for line in measured.get("log", ()) if "loss" in line]
-    kind = "given" if record.get("head") else "alone"
     masks = range(1, min(record["masks"], record["block_size"] - 1) + 1) if log and record.get("masks") else ()
     if not masks:
         return pd.DataFrame()
@@ -93,7 +91,7 @@ def training_curve(record: Mapping[str, Any]) -> pd.DataFrame:
     for first in range(0, len(log), size):
         part = pd.DataFrame(log[first : first + size])
         done = (first + len(part)) / len(log)
-        shares = [float(part[f"{kind}_{mask}"].mean()) for mask in masks]
+        shares = [float(part[f"alone_{mask}"].mean()) for mask in masks]
         rows.append(
             {
                 "steps": done * measured["steps"],
@@ -120,9 +118,8 @@ def _training(record: Mapping[str, Any]) -> str:
         )
     words = (
         "From the log in `mars.json`, each line the mean since the line before: the loss, how often a mask's most "
-        f"probable token is the one written{', given the token before it' if record['head'] else ''}, and the tokens "
-        "of a pass if masks were right independently of each other. Hours are the recorded seconds in proportion to "
-        "the steps."
+        "probable token is the one written, and the tokens of a pass if masks were right independently of each other. "
+        "Hours are the recorded seconds in proportion to the steps."
     )
     return f"## By training steps\n\n{words}\n\n{markdown(lines, numbers=True)}"
 

@@ -18,13 +18,9 @@ from mars_tasks import TASKS
 CATEGORIES = ("writing", "writing", "qa", "qa", "qa", "qa")
 QUESTIONS = [Question(number=n, category=category, turns=("x",)) for n, category in enumerate(CATEGORIES)]
 PROMPTS = [Prompt(key=n, text="x", instructions=("a", "b"), arguments=({}, {})) for n in range(8)]
-LOG = [
-    {"loss": 9.0 - n, "given_1": 0.8, "given_2": 0.5, "given_3": 0.1, "alone_1": 0.4, "step": 10 * n, "run": 1}
-    for n in range(4)
-]
+LOG = [{"loss": 9.0 - n, "alone_1": 0.8, "alone_2": 0.5, "alone_3": 0.1, "step": 10 * n, "run": 1} for n in range(4)]
 RECORD: dict[str, Any] = {
     "stage": "adapter",
-    "head": True,
     "masks": 6,
     "block_size": 3,
     "measured": {"steps": 41, "seconds": 7200.0, "log": [*LOG, {"train_runtime": 1.0}]},
