@@ -34,13 +34,13 @@ class Figures:
 def figures(
     label: str, rows: pd.DataFrame, baseline: pd.DataFrame | None, instructions: Interval | None = None
 ) -> Figures:
-    """The figures of a run from its rows, and AR's on the same questions."""
+    """The figures of a run from its rows, and AR's on the same questions; AR's own rows have no points."""
     return Figures(
         label=label,
         n=len(rows),
         right=int(rows["correct"].sum()),
         accuracy=accuracy(rows),
-        points=None if baseline is None else paired_difference(rows, baseline).score_interval(),
+        points=None if baseline is None or baseline is rows else paired_difference(rows, baseline).score_interval(),
         tokens_per_forward=tokens_per_forward(rows),
         tokens_per_second=tokens_per_second(rows),
         by_task={str(task): accuracy(part) for task, part in rows.groupby("task", sort=False)},

@@ -334,10 +334,7 @@ def _families(runs: Sequence[Entry], store: RunStore) -> str:
     first, own = runs[0], runs[-1]["model"]["fingerprint"]
     rows = [store.rows(entry["id"]) for entry in runs]
     base = rows[0] if first["decoder"] == BASELINE else None
-    told = [
-        figures(_label(entry, own), each, None if each is base else base)
-        for entry, each in zip(runs, rows, strict=True)
-    ]
+    told = [figures(_label(entry, own), each, base) for entry, each in zip(runs, rows, strict=True)]
     lines = [["decoder", "right", "points to AR", "tokens per forward", *told[0].by_task]]
     for each in told:
         shares = [f"{share.value:.0%}" for share in each.by_task.values()]
@@ -403,7 +400,7 @@ def _ifeval(runs: Sequence[Entry], store: RunStore, prompts: Sequence[Prompt], c
     base = rows[0] if first["decoder"] == BASELINE else None
     lines = [["decoder", "prompts followed", "instructions followed", "points to AR, prompts", "tokens per forward"]]
     for entry, each in zip(runs, rows, strict=True):
-        told = figures(_label(entry, own), each, None if each is base else base, instructions(each, some, check))
+        told = figures(_label(entry, own), each, base, instructions(each, some, check))
         lines.append(
             [
                 told.label,

@@ -35,10 +35,7 @@ def run(options: argparse.Namespace) -> None:
     questions = Families(problems=options.problems, seed=options.seed, tasks=names)
     chunk = chunk_of(len(questions), max(options.batch_size, 1), timed=options.timed)
     measured = measure(options, questions, batch_size=options.batch_size, chunk=chunk, timed=options.timed)
-    found = [
-        figures(label, rows, None if rows is measured.baseline else measured.baseline)
-        for label, rows in measured.rows.items()
-    ]
+    found = [figures(label, rows, measured.baseline) for label, rows in measured.rows.items()]
     shares = [[each.label, *(f"{share.value:.1%}" for share in each.by_task.values())] for each in found]
     sys.stdout.write(f"{table_of(found, COLUMNS)}\n\n{aligned([['accuracy', *found[0].by_task], *shares])}\n\n")
     sys.stdout.write("Brackets: 95 % (Wilson; points: score interval of the same problems).\n")

@@ -48,12 +48,7 @@ def run(options: argparse.Namespace) -> None:
         task=options.task,
     )
     found = [
-        figures(
-            label,
-            rows,
-            None if rows is measured.baseline else measured.baseline,
-            instructions(rows, prompts, checkers.followed),
-        )
+        figures(label, rows, measured.baseline, instructions(rows, prompts, checkers.followed))
         for label, rows in measured.rows.items()
     ]
     sys.stdout.write(f"{table_of(found, (*COLUMNS, *INSTRUCTIONS))}\n\n")

@@ -45,10 +45,7 @@ def run(options: argparse.Namespace) -> None:
         task=options.task,
         with_baseline=True,
     )
-    found = {
-        label: figures(rows, None if rows is measured.baseline else measured.baseline, questions)
-        for label, rows in measured.rows.items()
-    }
+    found = {label: figures(rows, measured.baseline, questions) for label, rows in measured.rows.items()}
     for label, parts in found.items():
         sys.stdout.write(f"{label}\n{table_of(parts, COLUMNS)}\n\n")
     sys.stdout.write("".join([NOTE, *(f"{note}\n" for note in measured.notes)]))

@@ -34,7 +34,7 @@ def test_figures_are_those_of_the_benchmark(questions: list[Question]) -> None:
 
 def test_both_of_a_ratio_are_resampled_alike(questions: list[Question]) -> None:
     same = rows(*((each.number, each.number, 3, each.number**0.5, "x") for each in questions))
-    for found in figures(same, same, questions):
+    for found in figures(same, same.copy(), questions):
         assert found.speed_up is not None
         assert (found.speed_up.low, found.speed_up.value, found.speed_up.high) == (1, 1, 1)
         assert found.same == found.n
