@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from analysis.decoding.timed import Stopwatch, run
 from mars.config import DecodingSettings
 from mars.decoding.base import Prompts
 from mars.engine import Engine
-from mars.metrics import COUNTED
+from mars.metrics import Tally
 from mars.records import RowPass
 
 Mask = tuple[int, int, float, int]
@@ -48,53 +48,34 @@ def answers(
     `masks` keeps its mask proposals. ValueError where a prompt is empty or does not fit, or the decoder cannot run this
     model.
     """
-    rows = [_Row() for _ in prompts]
-    watch = Stopwatch.of(engine.device)
+    ids: defaultdict[int, list[int]] = defaultdict(list)
+    seconds: defaultdict[int, float] = defaultdict(float)
+    proposed: defaultdict[int, list[Mask]] = defaultdict(list)
+    tally, watch = Tally(), Stopwatch.of(engine.device)
     records = run(engine, decoder, settings, prompts, places)
     while True:
         start = watch.settled()
         record = next(records, None)
-        seconds = watch.settled() - start
+        spent = watch.settled() - start
         if record is None:
             return
+        tally.add(record)
         for part in record.rows:
-            row = rows[part.row]
-            row.seconds += seconds / len(record.rows)
-            row.take(part, counted=record.phase in COUNTED)
-            if masks:
-                row.masks += _masks(part)
-            if row.finish_reason is not None:
-                yield part.row, row.answer()
-
-
-@dataclass(slots=True)
-class _Row:
-    """An answer that is not complete yet."""
-
-    ids: list[int] = field(default_factory=list)
-    accepted: Counter[int] = field(default_factory=Counter)
-    passes: int = 0
-    seconds: float = 0.0
-    finish_reason: Literal["stop", "length"] | None = None
-    masks: list[Mask] = field(default_factory=list)
-
-    def take(self, part: RowPass, *, counted: bool) -> None:
-        self.ids += part.accepted_ids
-        self.passes += counted
-        if part.accepted:
-            self.accepted[part.accepted] += 1
-        if part.finish_reason is not None:
-            self.finish_reason = "length" if part.finish_reason == "length" else "stop"
-
-    def answer(self) -> Answer:
-        return Answer(
-            ids=tuple(self.ids),
-            passes=self.passes,
-            seconds=self.seconds,
-            finish_reason=self.finish_reason or "stop",
-            acceptance_lengths=tuple(self.accepted[length + 1] for length in range(max(self.accepted, default=0))),
-            masks=tuple(self.masks),
-        )
+            row, count = part.row, tally.rows[part.row]
+            ids[row] += part.accepted_ids
+            seconds[row] += spent / len(record.rows)
+            proposed[row] += _masks(part) if masks else []
+            if part.finish_reason is not None:
+                lengths = count.acceptance_lengths
+                answer = Answer(
+                    ids=tuple(ids[row]),
+                    passes=count.passes,
+                    seconds=seconds[row],
+                    finish_reason="length" if part.finish_reason == "length" else "stop",
+                    acceptance_lengths=tuple(lengths[length + 1] for length in range(max(lengths, default=0))),
+                    masks=tuple(proposed[row]),
+                )
+                yield row, answer
 
 
 def _masks(part: RowPass) -> list[Mask]:
