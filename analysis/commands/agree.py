@@ -8,21 +8,20 @@ import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 
 from tqdm import tqdm
 
 from analysis.benchmarks.agreement import WIDE, Agreement, Judge
-from analysis.benchmarks.questions import Families
-from analysis.benchmarks.spec_bench import read_questions
 from analysis.commands.lanes import parsed
 from analysis.commands.shared import (
     DEFAULT_CHECKPOINT,
     add_json_option,
+    add_prompt_options,
     described_run,
     machine,
     parse_sizes,
     print_json,
+    prompts_of,
 )
 from analysis.decoding.answers import texts
 from analysis.decoding.decoder_specs import BASELINE, GENERATE, check_runnable, parse_threshold
@@ -34,7 +33,7 @@ from mars.config import DTYPES, DecodingSettings
 from mars.decoders import EXACT
 from mars.decoding.base import check
 from mars.engine import ModelEngine
-from mars.options import add_base_options, add_device_options, add_setting
+from mars.options import add_base_options, add_device_options
 
 HELP = "how many texts and tokens of decoders are those of one-token mode; fails if exact decoding is not exact"
 DECODERS = ",".join([BASELINE, *(f"{EXACT}/{layout}" for layout in ("linear", "quadratic", "lookup", "auto"))])
@@ -65,13 +64,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="what writes the reference's texts, one prompt at a time: our own AR, the default, or generate",
     )
     add("--decoders", default=DECODERS, metavar="A,B", help=f"default: {DECODERS}")
-    add("--threshold", default="0.95", metavar="T", help="for decoders that name none (default: 0.95)")
-    add("--problems", type=int, default=50, metavar="N", help="held-out problems of each family (default: 50)")
-    add("--seed", type=int, default=0, metavar="S", help="another seed takes other problems (default: 0)")
-    add("--questions", type=Path, metavar="FILE", help="first turns of a file in Spec-Bench's form instead of problems")
-    add("--limit", type=int, metavar="N", help="with --questions: only the first N of each category")
+    add_prompt_options(parser, problems=50)
     add("--batch-sizes", default="1,8", metavar="N,N", help="rows that decode at once (default: 1,8)")
-    add_setting(parser, "max_new_tokens")
     add(
         "--dtype",
         default="float32",
@@ -86,7 +80,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Compare and print the table."""
     specs, sizes = parsed(options.decoders, parse_threshold(options.threshold)), parse_sizes(options.batch_sizes)
-    asked, what = _asked(options)
+    asked, what = prompts_of(options)
     DecodingSettings(max_new_tokens=options.max_new_tokens)
     checkpoint = load_source(options.checkpoint, options)
     check_runnable(specs, checkpoint.name, checkpoint.kinds)
@@ -122,16 +116,6 @@ def run(options: argparse.Namespace) -> int:
         **described_run(checkpoint.dtype, engine.device),
     )
     return 1 if broken else 0
-
-
-def _asked(options: argparse.Namespace) -> tuple[list[str], str]:
-    """The texts of the prompts, and what they are."""
-    if options.questions is not None:
-        found = read_questions(options.questions, options.limit)
-        return [question.turns[0] for question in found], f"first turns of {options.questions}"
-    problems = Families(problems=options.problems, seed=options.seed)
-    texts = [problems.question(place).turns[0] for place in range(len(problems))]
-    return texts, f"held-out problems, seed {options.seed}"
 
 
 def _invariant(checkpoint: Checkpoint) -> bool:

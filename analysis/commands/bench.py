@@ -6,22 +6,21 @@ import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 
 import torch
 from tqdm import tqdm
 
 from analysis.benches.bench import BenchCase, Decode, bench
 from analysis.benches.report import to_dict, to_text
-from analysis.benchmarks.questions import Families
-from analysis.benchmarks.spec_bench import read_questions
 from analysis.commands.shared import (
     DEFAULT_CHECKPOINT,
     add_json_option,
+    add_prompt_options,
     described_run,
     machine,
     parse_sizes,
     print_json,
+    prompts_of,
 )
 from analysis.decoding.decoder_specs import (
     GENERATE,
@@ -41,7 +40,7 @@ from mars.config import DEFAULT_BLOCK_SIZE, DecodingSettings
 from mars.decoding.base import check
 from mars.engine import Engine
 from mars.engine.backends import WARM_UPS
-from mars.options import SOURCES, add_base_options, add_device_options, add_setting
+from mars.options import SOURCES, add_base_options, add_device_options
 
 HELP = "wall-clock speed of decoders against each other and against generate of transformers"
 FEWEST_ROUNDS = 5
@@ -63,13 +62,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     add("--no-generate", dest="generate", action="store_false", help="leave out generate, which takes most of the time")
     add("--batch-sizes", default="1,4,8,16", metavar="N,N", help="rows that decode at once (default: 1,4,8,16)")
-    add("--problems", type=int, default=8, metavar="N", help="held-out problems of each family (default: 8)")
-    add("--questions", type=Path, metavar="FILE", help="first turns of a file in Spec-Bench's form instead of problems")
-    add("--limit", type=int, metavar="N", help="with --questions: only the first N of each category")
+    add_prompt_options(parser, problems=8)
     add("--repeats", type=int, default=5, metavar="N", help="rounds, at least 5 (default: 5)")
-    add_setting(parser, "max_new_tokens")
-    add("--seed", type=int, default=0, metavar="S", help="another seed takes other problems (default: 0)")
-    add("--threshold", default="0.95", metavar="T", help="for decoders that name none (default: 0.95)")
     add_device_options(parser)
     add("--markdown", action="store_true", help="print Markdown instead of plain text")
     add_json_option(parser)
@@ -77,12 +71,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Measure and print the tables."""
-    texts, what = _asked(options)
+    texts, what = prompts_of(options)
     sizes = parse_sizes(options.batch_sizes)
     if min(sizes) < 1 or max(sizes) > len(texts) or len(set(sizes)) < len(sizes):
-        raise ValueError(
-            f"batch sizes must be between 1 and the {len(texts)} {what}, each once, got {options.batch_sizes}"
-        )
+        rule = f"from 1 to the {len(texts)} prompts, each once"
+        raise ValueError(f"batch sizes must be {rule}, got {options.batch_sizes}")
     if options.repeats < FEWEST_ROUNDS:
         raise ValueError(f"repeats must be >= {FEWEST_ROUNDS}, got {options.repeats}: fewer give no interval")
     named = None if options.decoders is None else ",".join(options.decoders)
@@ -112,15 +105,6 @@ def run(options: argparse.Namespace) -> None:
         contestants={spec.label: dict(spec.changes) for spec in specs},
         **described_run(checkpoint.dtype, device),
     )
-
-
-def _asked(options: argparse.Namespace) -> tuple[list[str], str]:
-    """The texts of the prompts, and what they are."""
-    if options.questions is not None:
-        return [question.turns[0] for question in read_questions(options.questions, options.limit)], "questions"
-    problems = Families(problems=options.problems, seed=options.seed)
-    texts = [problems.question(place).turns[0] for place in range(len(problems))]
-    return texts, f"problems ({options.problems} of each family)"
 
 
 def _settings(options: argparse.Namespace, block_size: int) -> DecodingSettings:

@@ -23,7 +23,7 @@ HARNESS = pytest.mark.skipif(find_spec("lm_eval") is None, reason="requirements-
         ("bench --decoders beam", "decoders must be some of: generate; autoregressive;"),
         ("bench --decoders sliding_window@2", "threshold must be between 0 and 1"),
         ("bench --batch-sizes 1,x", "batch sizes must be whole numbers >= 1, separated by commas, got '1,x'"),
-        ("bench --batch-sizes 7", "batch sizes must be between 1 and the 6 problems"),
+        ("bench --batch-sizes 7", "batch sizes must be from 1 to the 6 prompts"),
         ("bench --repeats 2", "repeats must be >= 5, got 2"),
         ("bench --max-new-tokens 100000", "max_new_tokens must be < the context length"),
         ("evaluate --decoders beam", "decoders must be some of"),
