@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter, UserDict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -121,30 +121,15 @@ def open_runs(folder: Path) -> RunStore:
     rows = cache(read_rows)
     return RunStore(
         entries=[found[run][1] for run in sorted(found)],
-        frames=_OnDemand(found, lambda path, entry: _rows_of(path, entry, rows)),
+        frames=_OnDemand({run: partial(_rows_of, path, entry, rows) for run, (path, entry) in found.items()}),
     )
 
 
-class _OnDemand(Mapping[str, pd.DataFrame]):
-    """The frames of these runs by id, each made when it is asked for."""
+class _OnDemand(UserDict[str, Any]):
+    """The frames of runs by id, each made when it is asked for."""
 
-    def __init__(
-        self, runs: Mapping[str, tuple[Path, Any]], read: Callable[[Path, Mapping[str, Any]], pd.DataFrame]
-    ) -> None:
-        self._runs = runs
-        self._read = read
-
-    def __getitem__(self, run: str) -> pd.DataFrame:
-        return self._read(*self._runs[run])
-
-    def __contains__(self, run: object) -> bool:
-        return run in self._runs
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._runs)
-
-    def __len__(self) -> int:
-        return len(self._runs)
+    def __getitem__(self, run: str) -> Any:
+        return self.data[run]()
 
 
 def _check_listed(entry: Any, where: str, times: Mapping[Any, int]) -> None:
