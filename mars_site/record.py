@@ -11,12 +11,11 @@ from uuid import uuid4
 
 from app.compare import problems
 from app.compare.lane import MOST_ALTERNATIVES, Lane, keep
-from app.runs.run import to_json
 from mars import decoders
 from mars.config import DecodingSettings
 from mars.control import Control
 from mars.options import add_device_options, add_setting
-from mars.schema import checked
+from mars.schema import as_json, checked
 from mars_tasks import TASKS
 
 EPILOG = """\
@@ -82,7 +81,7 @@ def _record(options: argparse.Namespace) -> None:
         lane.right = problems.is_right(problem, lane.text) if problem else None
     said = {"title": options.title, "note": options.note}
     run = keep(uuid4().hex, prompt, options.max_new_tokens, lanes, problem=problem, **said)
-    options.output.write_text(to_json(run) + "\n", encoding="utf-8")
+    options.output.write_text(as_json(run) + "\n", encoding="utf-8")
 
 
 def _settings(words: Sequence[str], max_new_tokens: int, block_size: int | None = None) -> DecodingSettings:

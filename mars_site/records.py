@@ -10,13 +10,14 @@ from analysis.figures import FIGURES
 from app.compare import problems
 from app.compare.runner import Runner
 from app.models.manager import Models
-from app.runs.run import Run, read, shipped, to_json
+from app.runs.run import Run, read, shipped
 from app.scheduling import AdmissionQueue, Sessions
 from app.tabs import learn
 from app.tabs.tradeoffs import FIRST, answering
 from app.tradeoffs.drawing import View
 from app.tradeoffs.run_cache import RunCache
 from mars.garbage import gc_frozen
+from mars.schema import as_json
 from mars_site import recorded
 
 EXAMPLES = Path(__file__).parents[1] / "assets" / "examples"
@@ -62,7 +63,7 @@ def files() -> Files:
 def run_files(run: Run) -> Iterator[tuple[str, str]]:
     """What Compare and Step through read of a run."""
     yield f"runs/{run.id}.lines", recorded.played(run)
-    yield f"runs/{run.id}.json", to_json(run)
+    yield f"runs/{run.id}.json", as_json(run)
 
 
 def runner(sources: Mapping[str, str]) -> Runner:

@@ -18,11 +18,11 @@ from app.compare.board import Message as BoardMessage
 from app.compare.lane import Lane, keep
 from app.compare.lane_choice import LaneChoice
 from app.compare.lane_request import LaneRequest
-from app.runs.run import read, to_json
+from app.runs.run import read
 from mars.config import DecodingSettings, ScoreName
 from mars.decoding.trace import reasons_of
 from mars.records import FinishReason, ForwardPass, Phase, Proposal, RowPass, Source, Span, Trace
-from mars.schema import checked
+from mars.schema import as_json, checked
 
 Message = dict[str, Any]
 LANES = {
@@ -165,7 +165,7 @@ def run_lane(rows: Rows, *, key: str = "a", decoder: str = "sliding_window") -> 
         row = traced(row, chosen.score, frozenset({2}))
         lane.add(ForwardPass(index, phase, 0.01, max(1, len(scores)), (row,)))
     run = keep("run", "?", chosen.max_new_tokens, [lane])
-    found: Message = json.loads(to_json(read(to_json(run))))["lanes"][0]
+    found: Message = json.loads(as_json(read(as_json(run))))["lanes"][0]
     return found
 
 

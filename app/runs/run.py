@@ -22,7 +22,7 @@ from pydantic import AfterValidator, FailFast, Field
 from mars.config import MAX_ALTERNATIVES, MAX_BLOCK_SIZE, MAX_DRAFT_TOKENS, DecodingSettings, check_threshold
 from mars.metrics import COUNTED, GAINING
 from mars.records import ROUNDING, FinishReason, ForwardPass, RowPass, TokenId
-from mars.schema import Strict, as_json, must_be, parse, prefixing_errors, shown
+from mars.schema import Strict, must_be, parse, prefixing_errors, shown
 from mars.text import printable
 
 REPLAYS = Path(__file__).parents[2] / "assets" / "replays"
@@ -216,11 +216,6 @@ def token_ids(records: tuple[ForwardPass, ...]) -> list[int]:
             for span in row.trace.spans if row.trace else ():
                 found.update(span.ids if span.reads not in ("mask", "absent") else ())
     return sorted(found)
-
-
-def to_json(run: Run) -> str:
-    """The document on one line; `<` is escaped, so that nothing in it looks like a tag."""
-    return as_json(run)
 
 
 @cache

@@ -11,14 +11,13 @@ from app.compare.comparison import Question
 from app.compare.lane_choice import LANE_KEYS
 from app.compare.runner import Runner
 from app.models.pairs import Pair
-from app.runs.run import to_json
 from app.scheduling import FULL_SPEED, PACES, rate
 from app.site import RECORDED
 from app.tabs import parts
 from app.tabs.lanes import LaneRow, build_count
 from app.tabs.question import QuestionForm, build_models
 from mars.checkpoint.calibration import Start, scores_in
-from mars.schema import between, checked
+from mars.schema import as_json, between, checked
 
 _SETTINGS = (
     '<button type="button" class="lens-settings-button" aria-controls="settings" aria-expanded="false">'
@@ -198,7 +197,7 @@ class Tab:
         document: Any = gr.skip()
         if run and not (last and run.id == last.id):
             self.runner.sessions.keep(session, request.client.host if request.client else "", run)
-            document = to_json(run)
+            document = as_json(run)
         # Last, since that takes a while: the buttons of a later run that has begun stay as they are.
         buttons = (gr.skip(), gr.skip()) if self.runner.sessions.live(session) else parts.ended()
         return *buttons, document

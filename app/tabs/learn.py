@@ -5,9 +5,9 @@ from pathlib import Path
 
 import gradio as gr
 
-from app.runs.run import read, to_json
+from app.runs.run import read
 from app.tabs.parts import drawn
-from mars.schema import page_json
+from mars.schema import as_json, page_json
 
 FOLDER = Path(__file__).parents[2] / "assets" / "lessons"
 REFERENCE = Path(__file__).parents[2] / "mars" / "reference.py"
@@ -26,6 +26,6 @@ def build() -> None:
 
 def material() -> str:
     """The recorded runs, and the times of passes, as JSON without a tag; ValueError if a file is damaged."""
-    real, small, *sweep = (to_json(read((FOLDER / name).read_bytes())) for name in RUNS)
+    real, small, *sweep = (as_json(read((FOLDER / name).read_bytes())) for name in RUNS)
     times = page_json(json.loads((FOLDER / TIMES).read_text(encoding="utf-8")))
     return f'{{"real":{real},"small":{small},"sweep":[{",".join(sweep)}],"passTimes":{times}}}'

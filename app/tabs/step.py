@@ -7,7 +7,7 @@ import gradio as gr
 
 from app import site
 from app.models.sentences import answered
-from app.runs.run import MAX_BYTES, Run, read, shipped, to_json
+from app.runs.run import MAX_BYTES, Run, read, shipped
 from app.tabs.parts import QUIET, drawn
 from mars.schema import as_json
 
@@ -43,8 +43,8 @@ def answer(question: object) -> dict[str, Any]:
     given = question.get("text") if isinstance(question, dict) else None
     text = given if isinstance(given, str) else ""
     asks: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
-        "read": lambda _: {"run": to_json(read(text))},
-        "shipped": lambda _: {"run": to_json(_shipped(text))},
+        "read": lambda _: {"run": as_json(read(text))},
+        "shipped": lambda _: {"run": as_json(_shipped(text))},
         "page": lambda asked: {"page": site.part("page").single(read(text), asked.get("lane"), asked.get("number"))},
     }
     return answered(question, asks)

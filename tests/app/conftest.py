@@ -19,12 +19,12 @@ from app.compare.comparison import Entry, Question, enter
 from app.compare.lane import Lane, keep
 from app.compare.lane_choice import LaneChoice
 from app.compare.lane_request import requested
-from app.runs.run import to_json
 from app.scheduling import AdmissionQueue, LiveRun
 from mars import decoders
 from mars.config import DecodingSettings
 from mars.control import Control
 from mars.records import ForwardPass, from_json
+from mars.schema import as_json
 from tests.app.page_process import Forked, fork
 
 if TYPE_CHECKING:
@@ -368,7 +368,7 @@ def write_lane(make_checkpoint: Callable[..., Checkpoint]) -> Callable[..., dict
             lane.add(record)
         lane.end()
         run = keep("run", "?", settings.max_new_tokens, [lane])
-        found: dict[str, Any] = json.loads(to_json(run))["lanes"][0]
+        found: dict[str, Any] = json.loads(as_json(run))["lanes"][0]
         return found
 
     return write_lane

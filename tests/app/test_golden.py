@@ -14,12 +14,13 @@ import gradio as gr
 from analysis.runs.schema import check_entry
 from app.api import GenerateRequest, generated
 from app.models import pairs
-from app.runs.run import read, to_json
+from app.runs.run import read
 from app.scheduling import Limits
 from app.tabs.address import DeepLink
 from app.tabs.compare import Tab
 from mars.records import from_json, from_object
 from mars.records import to_json as record_to_json
+from mars.schema import as_json
 
 HERE = Path(__file__).parents[1] / "golden"
 EMBEDDED = re.compile(r'<script type="application/json" id="run">(.*?)</script>', re.DOTALL)
@@ -48,13 +49,13 @@ def same(new: Any, old: Any, within: float = 0.0) -> bool:
 def test_a_saved_run_keeps_everything() -> None:
     run = read((HERE / "run.json").read_bytes())
     assert [lane.settings.score for lane in run.lanes] == ["probability", "probability", "probability", "entropy"]
-    assert same(json.loads(to_json(run)), golden("run.json"))
+    assert same(json.loads(as_json(run)), golden("run.json"))
 
 
 def test_the_run_of_a_replay_is_read() -> None:
     found = EMBEDDED.search((HERE / "replay-data.html").read_text(encoding="utf-8"))
     assert found is not None
-    assert same(json.loads(to_json(read(found[1]))), json.loads(found[1]))
+    assert same(json.loads(as_json(read(found[1]))), json.loads(found[1]))
 
 
 def test_an_api_answer_has_all_it_had(make_runner: Callable[..., Any]) -> None:

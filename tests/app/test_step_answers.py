@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from app.__main__ import main
-from app.runs.run import read, shipped, to_json
+from app.runs.run import read, shipped
 from app.tabs.step import answer
+from mars.schema import as_json
 
 NAME = "1-side-by-side"
 
@@ -26,7 +27,7 @@ def test_a_file_is_opened_as_what_it_was() -> None:
 
 def test_no_page_without_the_package_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "mars_site", None)
-    assert answer({"ask": "page", "text": to_json(shipped()[NAME]), "ticket": 1})["problem"].endswith("is not here.")
+    assert answer({"ask": "page", "text": as_json(shipped()[NAME]), "ticket": 1})["problem"].endswith("is not here.")
     assert main(["export", "--help"]) == 2
 
 

@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page
 
-from app.runs.run import read, shipped, to_json
+from app.runs.run import read, shipped
 from app.tradeoffs import run_cache
 from mars.metrics import output_ids
+from mars.schema import as_json
 from mars_site import command, page, records
 from tests.app.page_process import ROOT, fork
 from tests.app.test_axe import MODES, change, complaints
@@ -207,7 +208,7 @@ def test_links_open_runs_or_are_partly_refused(look: Visit) -> None:
 
 @browser
 def test_saved_files_open_or_say_why(look: Visit) -> None:
-    run = to_json(replace(records.runs()[SHORT], id="a-run"))
+    run = as_json(replace(records.runs()[SHORT], id="a-run"))
     tab = look("?tab=step")
     tab.wait_for_selector(".step-top[data-ready]")
 
@@ -233,7 +234,7 @@ def test_saved_files_open_or_say_why(look: Visit) -> None:
 def test_a_single_file_explains_its_run(new_tab: Callable[[str], Page], address: str, tmp_path: Path) -> None:
     source, target = tmp_path / "run.json", tmp_path / "hand-out.html"
     run = replace(records.runs()["4-python"], id="a-run", title=HOSTILE, note=HOSTILE)
-    source.write_text(to_json(run), encoding="utf-8")
+    source.write_text(as_json(run), encoding="utf-8")
     told = tmp_path / "told"
     app = fork(ROOT / "app" / "__main__.py", ["export", "--run", str(source), "--output", str(target)], told)
     app.process.join(LIMIT)
@@ -244,7 +245,7 @@ def test_a_single_file_explains_its_run(new_tab: Callable[[str], Page], address:
     tab.on("console", lambda message: wrong.append(message.text))
     tab.on("pageerror", lambda error: wrong.append(str(error)))
     tab.on("request", lambda asked: None if asked.url in (target.as_uri(), "data:,") else wrong.append(asked.url))
-    kept = json.dumps(to_json(replace(run, id="another")))
+    kept = json.dumps(as_json(replace(run, id="another")))
     tab.add_init_script(f"localStorage.setItem('mars-lens:last-run', {kept})")
     tab.goto(target.as_uri())
     tab.wait_for_selector("#stage [data-state=done]")
@@ -309,11 +310,11 @@ def test_figures_answer_their_lists(look: Visit, open_tab: OpenTab) -> None:
 
 def test_a_thinner_run_lacks_alternatives_alone() -> None:
     run = shipped()["1-side-by-side"]
-    sizes = [len(to_json(each)) for each in page.thinner(run)]
+    sizes = [len(as_json(each)) for each in page.thinner(run)]
     assert sizes == sorted(sizes, reverse=True)
     assert sizes[-1] < sizes[0]
     for each in page.thinner(run):
-        assert read(to_json(each)) == each
+        assert read(as_json(each)) == each
         for lane, before in zip(each.lanes, run.lanes, strict=True):
             assert output_ids(lane.records) == output_ids(before.records)
             assert lane.written == before.written

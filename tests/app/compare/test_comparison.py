@@ -8,11 +8,11 @@ from app.compare import stream
 from app.compare.comparison import Entry, Question, compare, finished
 from app.compare.event_stream import Step
 from app.compare.lane_choice import LaneChoice
-from app.runs.run import MAX_TURNS, Turn, read, to_json
+from app.runs.run import MAX_TURNS, Turn, read
 from app.scheduling import MAX_CHARACTERS, AdmissionQueue, Limits, LiveRun
 from mars.metrics import output_ids
 from mars.records import ForwardPass
-from mars.schema import checked
+from mars.schema import as_json, checked
 
 MakeCheckpoint = Callable[..., Any]
 Begin = Callable[..., list[Entry]]
@@ -191,7 +191,7 @@ def test_all_lanes_go_on_from_a_given_start(begin: Begin, live: LiveRun, example
     told = run(entries, live, prompt=example.prompt, problem=example, answer_prefix=start)
     assert [message["right"] for message in told if message["kind"] == "verdict"] == [True, False]
     kept = finished("first", asked, [entry.lane for entry in entries])
-    assert read(to_json(kept)).question.answer_prefix == start
+    assert read(as_json(kept)).question.answer_prefix == start
     assert kept.lanes[0].text == RIGHT  # the start is no lane's
     again = Question.following(kept, "ab", prompt="Now shorter, please", threshold=0.9)
     assert again.earlier["a"][0].answer == start + RIGHT

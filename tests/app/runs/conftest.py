@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from app.compare.comparison import Question, compare, finished
-from app.runs.run import Run, to_json
+from app.runs.run import Run
 from app.scheduling import AdmissionQueue, LiveRun
+from mars.schema import as_json
 
 TEXTS = {"ar": "So 3 * 18 = 54. 😀\n#### 54", "mars": "So 3 * 18 = 54.\n#### 45"}
 
@@ -28,7 +29,7 @@ def finished_run(make_checkpoint: Callable[..., Any], make_entries: Callable[...
 @pytest.fixture(scope="session")
 def text(finished_run: Run) -> str:
     """Its JSON document."""
-    return to_json(finished_run)
+    return as_json(finished_run)
 
 
 @pytest.fixture

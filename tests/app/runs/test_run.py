@@ -2,17 +2,18 @@ import json
 from pathlib import Path
 from typing import Any
 
-from app.runs.run import Run, read, to_json, token_ids
+from app.runs.run import Run, read, token_ids
 from mars.metrics import output_ids
 from mars.records import to_json as record_to_json
+from mars.schema import as_json
 
 ROOT = Path(__file__).parents[3]
 TEXTS = {"ar": "So 3 * 18 = 54. 😀\n#### 54", "mars": "So 3 * 18 = 54.\n#### 45"}
 
 
 def test_a_run_survives_its_document(finished_run: Run) -> None:
-    assert read(to_json(finished_run)) == finished_run
-    assert read(to_json(finished_run).encode()) == finished_run
+    assert read(as_json(finished_run)) == finished_run
+    assert read(as_json(finished_run).encode()) == finished_run
 
 
 def test_the_document_holds_the_records_of_mars(finished_run: Run, document: Any) -> None:
@@ -36,7 +37,7 @@ def test_every_token_has_its_text(finished_run: Run) -> None:
 
 
 def test_a_document_can_stand_inside_a_page(finished_run: Run) -> None:
-    text = to_json(finished_run)
+    text = as_json(finished_run)
     assert "<" not in text
     assert json.loads(text)["question"]["prompt"] == "How many sheep? <b>"
 

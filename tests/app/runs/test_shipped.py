@@ -3,8 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from app.runs.run import REPLAYS, Run, shipped, to_json
+from app.runs.run import REPLAYS, Run, shipped
 from mars.metrics import output_ids
+from mars.schema import as_json
 
 
 def test_the_shipped_runs_are_complete_and_small() -> None:
@@ -38,7 +39,7 @@ def test_how_they_were_made_is_written_beside_them() -> None:
 
 
 def test_a_broken_file_is_left_out(finished_run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    (tmp_path / "good.json").write_text(to_json(finished_run))
+    (tmp_path / "good.json").write_text(as_json(finished_run))
     (tmp_path / "bad.json").write_text(json.dumps({"kind": "something"}))
     assert list(shipped(tmp_path)) == ["good"]
     assert "bad.json is not offered. This file cannot be opened" in caplog.text
