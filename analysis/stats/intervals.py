@@ -39,25 +39,15 @@ class Interval:
         return Interval(self.value * factor, low, high)
 
 
-def wilson_interval(successes: int, trials: int) -> tuple[float, float]:
-    """95 % Wilson score interval of a proportion, as (lower, upper).
+def share(successes: int, trials: int) -> Interval:
+    """A proportion with its 95 % Wilson score interval.
 
     ValueError where there are no trials, or more successes than trials.
     """
-    if trials < 1:
-        raise ValueError(f"trials must be >= 1, got {trials}")
-    if not 0 <= successes <= trials:
-        raise ValueError(f"successes must be between 0 and the {trials} trials, got {successes}")
     from scipy.stats import binomtest  # late: it takes a second, and the page starts without it
 
     interval = binomtest(successes, trials).proportion_ci(CONFIDENCE, method="wilson")
-    return float(interval.low), float(interval.high)
-
-
-def share(successes: int, trials: int) -> Interval:
-    """A proportion with its Wilson interval; ValueError as for `wilson_interval`."""
-    low, high = wilson_interval(successes, trials)
-    return Interval(successes / trials, low, high)
+    return Interval(successes / trials, float(interval.low), float(interval.high))
 
 
 @dataclass(frozen=True, slots=True)

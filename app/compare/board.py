@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 import mars_tasks as tasks
-from analysis.stats.intervals import wilson_interval
+from analysis.stats.intervals import share
 from analysis.stats.pairs import PairedDifference
 from app.compare import lane_request, problems, stream
 from app.compare.comparison import Entry, Question, race_of
@@ -218,14 +218,14 @@ def standing(lane: BoardLane, baseline: BoardLane) -> Score:
     """The row of `lane`, rounded for the page; the baseline itself has neither speed-up nor pairs."""
     answers, request = [*lane.answers.values()], lane.request
     n, tokens, shared = len(answers), sum(one["tokens"] for one in answers), _both(lane, baseline)
-    other = lane is not baseline
+    other, right = lane is not baseline, share(lane.right, n) if n else None
     same = comparable(request.checkpoint, baseline.request.checkpoint)
     return {
         "kind": "score",
         "lane": request.key,
         "n": n,
         "right": lane.right,
-        "interval": [round(end, 5) for end in wilson_interval(lane.right, n)] if n else None,
+        "interval": [round(right.low, 5), round(right.high, 5)] if right else None,
         "tokensPerForward": round(tokens / sum(one["passes"] for one in answers), 4) if n else None,
         "tokensPerProblem": round(tokens / n, 2) if n else None,
         "tokensPerSecond": round(_speed(answers), 2) if n else None,

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from analysis.stats.calibration import BINS, FOLDS, WAYS, chances_of, expected_error, fit, reliability
-from analysis.stats.intervals import wilson_interval
+from analysis.stats.intervals import share
 
 
 def proposals(depth: list[int], score: list[float], agrees: list[int]) -> pd.DataFrame:
@@ -56,7 +56,7 @@ def test_bins_by_hand() -> None:
     assert found[["depth", "low", "high", "n"]].to_numpy().tolist() == bins, "0.9 is a little less in float32"
     assert found["mean_score"].tolist() == pytest.approx([0.25, 0.9, 0.98, 1])
     assert found["agreement"].tolist() == [0.5, 1.0, 1.0, 0.0]
-    assert (found["agreement_low"][0], found["agreement_high"][0]) == pytest.approx(wilson_interval(1, 2))
+    assert (found["agreement_low"][0], found["agreement_high"][0]) == pytest.approx((share(1, 2).low, share(1, 2).high))
 
 
 def test_scores_must_be_shares() -> None:

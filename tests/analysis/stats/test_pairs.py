@@ -8,7 +8,7 @@ import pytest
 from scipy.optimize import minimize_scalar
 from scipy.stats import binomtest
 
-from analysis.stats.intervals import Interval, wilson_interval
+from analysis.stats.intervals import Interval, share
 from analysis.stats.pairs import PairedDifference, contrast, identical_texts, paired_difference, speed_up
 from analysis.stats.turns import over_turns
 
@@ -54,9 +54,9 @@ def test_without_discordant_pairs_score_intervals_stay_wide() -> None:
     found = paired_difference(run, run)
     assert (contrast([(1, run), (-1, run)]), found.p_value) == (Interval(0, 0, 0), 1.0)
     score = found.score_interval()
-    _, wilson_high = wilson_interval(0, 50)
-    assert score.high == pytest.approx(100 * wilson_high), "what Wilson says of 0 of 50"
-    assert score.low == pytest.approx(-100 * wilson_high)
+    wilson = share(0, 50)
+    assert score.high == pytest.approx(100 * wilson.high), "what Wilson says of 0 of 50"
+    assert score.low == pytest.approx(-100 * wilson.high)
 
 
 @pytest.mark.parametrize(("gained", "lost", "n"), [(4, 2, 10), (0, 7, 60), (31, 18, 400), (5, 0, 5), (1, 1, 2)])
@@ -131,7 +131,7 @@ def test_speed_up_is_paired() -> None:
 def test_identical_texts() -> None:
     ours, theirs = rows([1] * 4, text=["a", "b", "c", "d"]), rows([1] * 4, text=["a", "b", "x", "d"])
     found = identical_texts(ours, theirs)
-    assert (found.value, (found.low, found.high)) == (0.75, wilson_interval(3, 4))
+    assert found == share(3, 4)
 
 
 TURNS, EACH = 12, 30

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from analysis.stats.intervals import wilson_interval
+from analysis.stats.intervals import share
 from app.compare import board
 from app.compare.board import BoardLane, Message, Plan, ProblemDone, pairs, standing
 from app.compare.lane_choice import LaneChoice
@@ -203,7 +203,7 @@ def test_a_row_counts_finished_problems() -> None:
     base, this = lane({0: True, 7: True}), lane({0: True, 1: True, 2: False, 5: True}, seconds=1.0)
     found = standing(this, base)
     assert (found["n"], found["right"]) == (4, 3)
-    assert found["interval"] == pytest.approx(wilson_interval(3, 4), abs=1e-5)
+    assert found["interval"] == pytest.approx([share(3, 4).low, share(3, 4).high], abs=1e-5)
     assert (found["tokensPerProblem"], found["tokensPerForward"], found["tokensPerSecond"]) == (12, 2.4, 12)
     assert found["speedup"] == pytest.approx((10 / 1.0) / (10 / 2.0)), "on the problem that both have finished"
     own, empty = standing(base, base), standing(lane({}), base)
