@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 
 # Without it the proxy of Ray Serve sends all requests to the replica beside it, until that takes no more.
 VARIABLES = {"RAY_SERVE_PROXY_PREFER_LOCAL_NODE_ROUTING": "0"}
@@ -20,6 +21,11 @@ def connect(address: str) -> None:
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, runtime_env={"env_vars": VARIABLES})
     except (ConnectionError, RuntimeError, ValueError) as error:
         raise ValueError(f"there is no Ray cluster at {address!r}: start one with ray start --head") from error
+
+
+def absolute(source: str | None) -> str | None:
+    """A source with an absolute path where it names what is here: workers run in another folder."""
+    return str(Path(source).resolve()) if source and Path(source).exists() else source
 
 
 def gpus_for(device: str) -> float:

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import torch
 
 from analysis.sweeps.jobs import Chunk, Job, decode_chunk
 from analysis.sweeps.models import Models
-from mars.cluster import connect, gpus_for
+from mars.cluster import absolute, connect, gpus_for
 
 TRIES = 5  # of a chunk whose machine died
 _MODELS = Models()
@@ -69,13 +68,8 @@ class Cluster:
 
 def _anywhere(job: Job) -> Job:
     """The job with absolute paths of its checkpoints."""
-
-    def resolved(source: str | None) -> Any:
-        return str(Path(source).resolve()) if source and Path(source).exists() else source
-
-    key = job.key
-    places = [resolved(source) for source in (key.checkpoint, key.draft, key.base)]
-    return replace(job, key=replace(key, checkpoint=places[0], draft=places[1], base=places[2]))
+    sources: dict[str, Any] = {name: absolute(getattr(job.key, name)) for name in ("checkpoint", "draft", "base")}
+    return replace(job, key=replace(job.key, **sources))
 
 
 def _decoded(job: Job, number: int, threads: int) -> Chunk:

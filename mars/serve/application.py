@@ -8,7 +8,6 @@ only these share passes and beginnings of prompts.
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -17,7 +16,7 @@ from fastapi import FastAPI
 from mars import decoders
 from mars.checkpoint import Checkpoint
 from mars.checkpoint.checkpoint import load_source
-from mars.cluster import connect, gpus_for
+from mars.cluster import absolute, connect, gpus_for
 from mars.config import DecodingSettings, check_threshold
 from mars.decoding.policy import Policy
 from mars.garbage import gc_frozen
@@ -148,11 +147,5 @@ def _deployment(options: argparse.Namespace, keys: frozenset[bytes] | None) -> A
         graceful_shutdown_timeout_s=STEADY_SECONDS if options.grace is None else float(options.grace),
         health_check_period_s=5.0,
     )
-    return deployment.bind(_absolute(options), keys)
-
-
-def _absolute(options: argparse.Namespace) -> argparse.Namespace:
-    """These options, with absolute paths where they name what is here: replicas run in another folder."""
-    sources = {name: getattr(options, name) for name in ("checkpoint", "base")}
-    found = {name: str(Path(source).resolve()) for name, source in sources.items() if source and Path(source).exists()}
-    return argparse.Namespace(**{**vars(options), **found})
+    sources = {name: absolute(getattr(options, name)) for name in ("checkpoint", "base")}
+    return deployment.bind(argparse.Namespace(**{**vars(options), **sources}), keys)
