@@ -1,4 +1,4 @@
-"""Files of lines: text, or one JSON object a line. A line ends at a newline and nowhere else.
+"""Files of lines: text, or one JSON object a line or file. A line ends at a newline and nowhere else.
 
 `str.splitlines` and Python's text mode also cut at other characters (U+2028, NEL, a lone carriage return), which may
 stand inside a text, and a byte-order mark would become a part of the first line.
@@ -49,3 +49,12 @@ def read_objects(path: str | Path) -> Iterator[tuple[str, dict[str, Any]]]:
         if not isinstance(found, dict):
             raise ValueError(f"{where}: expected one JSON object, got {text[:40]!r}")
         yield where, found
+
+
+def object_in(path: Path) -> dict[str, Any]:
+    """The object in a JSON file; an empty one where there is none that can be read."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -16,6 +16,7 @@ from pydantic import Field
 
 from mars.checkpoint.sources import RECORD_FILE
 from mars.config import DEFAULT_THRESHOLD, MAX_BLOCK_SIZE, ScoreName, check_threshold
+from mars.lines import object_in
 from mars.schema import Open, checked
 
 Measured = tuple[float, float, float]
@@ -73,9 +74,8 @@ def scores_of(record: Mapping[str, Any]) -> Scores:
 def scores_in(source: str) -> Scores:
     """What the record in a local folder says; nothing for other sources, and for a record that cannot be read."""
     try:
-        record = json.loads((Path(source).expanduser() / RECORD_FILE).read_text(encoding="utf-8"))
-        return scores_of(record if isinstance(record, dict) else {})
-    except (OSError, RuntimeError, ValueError):
+        return scores_of(object_in(Path(source).expanduser() / RECORD_FILE))
+    except (RuntimeError, ValueError):
         return Scores()
 
 

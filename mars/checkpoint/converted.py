@@ -45,6 +45,7 @@ from mars.checkpoint.weights import (
     quiet,
     stamp_of,
 )
+from mars.lines import object_in
 
 CACHE_VARIABLE = "MARS_CACHE"
 MANIFEST = "manifest.json"
@@ -110,9 +111,8 @@ def parts_of(file: Path) -> list[Path]:
 
 def known_fingerprint(folder: Path) -> str:
     """The fingerprint of the weights in a folder: a converted one has it in its manifest."""
-    manifest = _read(folder / MANIFEST)
-    whole = manifest is not None and _is_whole(folder)
-    return str(manifest["fingerprint"]) if manifest and whole else _fingerprint(folder, stamp_of(folder.iterdir()))
+    whole = _is_whole(folder)
+    return str(_manifest(folder)["fingerprint"]) if whole else _fingerprint(folder, stamp_of(folder.iterdir()))
 
 
 def file_hash(file: Path) -> str:
@@ -159,20 +159,17 @@ def _make(file: Path, folder: Path, digest: str, tell: Progress) -> None:
 
 def _is_whole(folder: Path) -> bool:
     """Whether the folder is what its manifest says."""
-    manifest = _read(folder / MANIFEST)
-    if not manifest or manifest["format"] != _FORMAT:
+    manifest = _manifest(folder)
+    if manifest.get("format") != _FORMAT:
         return False
     files = [file for file in folder.iterdir() if file.name != MANIFEST]
     return all(map(Path.is_file, files)) and {file.name: file_hash(file) for file in files} == manifest["files"]
 
 
-def _read(path: Path) -> dict[str, object] | None:
-    """A manifest; None where there is none, or not a whole one."""
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        return found if {"format", "source", "fingerprint", "files"} <= found.keys() else None
-    except (OSError, ValueError, AttributeError):
-        return None
+def _manifest(folder: Path) -> dict[str, Any]:
+    """The manifest of a folder; empty where there is none, or not a whole one."""
+    found = object_in(folder / MANIFEST)
+    return found if {"format", "source", "fingerprint", "files"} <= found.keys() else {}
 
 
 def _lock(folder: Path, name: str, tell: Progress) -> AbstractContextManager[object]:

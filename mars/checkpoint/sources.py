@@ -7,15 +7,14 @@ The last two are converted once and kept in the user's cache directory (mars/che
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 from mars.checkpoint.errors import CheckpointError, Progress, failing
+from mars.lines import object_in
 
 RECORD_FILE = "mars.json"
 """The training record of a checkpoint or an adapter, in its folder."""
@@ -75,19 +74,11 @@ def unavailable(source: str) -> str | None:
 
 def adapter_base(folder: Path) -> str | None:
     """The source of the base that the adapter in a folder was trained on; None if it names none, or is no adapter's."""
-    named = _read(folder / RECORD_FILE).get("base")
-    configured = _read(folder / ADAPTER_CONFIG)
+    named = object_in(folder / RECORD_FILE).get("base")
+    configured = object_in(folder / ADAPTER_CONFIG)
     source = named.get("name") if isinstance(named, dict) else None
     source = source or configured.get("base_model_name_or_path")
     return source if configured and isinstance(source, str) else None
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def locate(source: str | Path, progress: Progress | None = None) -> tuple[Path, str]:
