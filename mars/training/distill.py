@@ -90,7 +90,8 @@ class Writer:
         self._checkpoint = checkpoint
         self._settings = settings
         room = 2 * (settings.max_prompt_tokens + settings.max_new_tokens) + 64
-        self._service = Service(checkpoint.engine, settings.places, min(room, checkpoint.engine.context_length))
+        self._room = min(room, checkpoint.engine.context_length)
+        self._service = Service(checkpoint.engine, settings.places, self._room)
 
     def write(self, request: Request) -> dict[str, Any] | None:
         """One line of the output; None if the prompt is too long or the model wrote none."""
@@ -106,8 +107,8 @@ class Writer:
             question = self._ask(messages, "", request.number)
             if question is not None:
                 longer = [*messages, {"role": "user", "content": question}]
-                if self._answer(longer) is not None:
-                    messages = longer
+                if (last := self._answer(longer)) is not None:
+                    messages, ended = longer, last
         return {"name": request.name, "messages": messages, "ended": ended}
 
     def _ask(self, messages: Messages, opening: str, number: int) -> str | None:
@@ -137,6 +138,9 @@ class Writer:
         return ended
 
     def _decode(self, ids: Sequence[int], settings: DecodingSettings) -> tuple[str, bool]:
+        """The text behind these ids, and whether it ended by itself; no text where the context has no room for it."""
+        if 0 < self._room - settings.max_new_tokens <= len(ids):
+            return "", False
         written: list[int] = []
         ended = False
         for record in self._service.submit("autoregressive", ids, settings):

@@ -10,7 +10,7 @@ from mars.config import DecodingSettings
 from mars.decoding import DECODERS
 from mars.metrics import output_ids
 from mars.training.__main__ import main
-from mars.training.distill import OPENINGS, distill, read_done, requests
+from mars.training.distill import OPENINGS, Request, Writer, distill, read_done, requests
 from mars.training.settings import DistillSettings
 
 
@@ -51,6 +51,16 @@ def test_answers_are_the_models_own_once_each(tiny: Checkpoint, prompts: Path, t
     output.write_text(before[:-20])
     assert distill(tiny, settings) == 5
     assert sorted(output.read_text().splitlines()) == sorted(before.splitlines())
+
+
+def test_the_last_answer_says_whether_it_ended(tiny: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    most = tiny.engine.context_length - 8
+    settings = DistillSettings(output="o", prompts=("x",), second_turns=1, max_prompt_tokens=most, max_new_tokens=most)
+    assert Writer(tiny, settings).write(Request("a", 0, "one two three four five six")) is None, "it has no room"
+    said = iter([("Hi", True), ("Why is that?", True), ("Because", False)])
+    monkeypatch.setattr(Writer, "_decode", lambda *_: next(said))
+    line = Writer(tiny, settings).write(Request("a", 0, "Hello")) or {}
+    assert (len(line["messages"]), line["messages"][-1]["content"], line["ended"]) == (4, "Because", False)
 
 
 def test_finished_conversations_stay(tmp_path: Path) -> None:
