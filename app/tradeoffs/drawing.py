@@ -139,7 +139,7 @@ def _runs(trace: Any) -> list[str]:
 
 
 def _mark(figure: go.Figure, chosen: str, points: float) -> None:
-    """Add a star at the chosen run, in the first panel that draws it."""
+    """Add a star at the chosen run, if the figure has a mark of it."""
     for trace in list(figure.data):
         ids = _runs(trace)
         if chosen in ids:
@@ -150,8 +150,6 @@ def _mark(figure: go.Figure, chosen: str, points: float) -> None:
                 showlegend=True,
                 x=[trace.x[place]],
                 y=[trace.y[place]],
-                xaxis=trace.xaxis,
-                yaxis=trace.yaxis,
                 mode="markers",
                 marker={"symbol": "star", "size": 20, "color": "#E69F00", "line": {"width": 1.5, "color": "#1d1a17"}},
                 hoverinfo="skip",
