@@ -43,7 +43,7 @@ def register(runner: Runner, checkpoint: str, run_cache: RunCache) -> None:
         decoder: str = decoders.USUAL,
         threshold: float | None = DEFAULT_THRESHOLD,
         block_size: int | None = None,
-        max_new_tokens: int = DEFAULT_NEW_TOKENS,
+        max_new_tokens: int = min(DEFAULT_NEW_TOKENS, runner.limits.new_tokens),
         seed: int = 0,
         draft: str | None = None,
         settings: dict[str, Any] | None = None,

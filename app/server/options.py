@@ -3,6 +3,7 @@
 import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from app.models import pairs
@@ -44,7 +45,9 @@ def read(arguments: Sequence[str] | None = None) -> Options:
     except ValueError as error:
         command.error(str(error))
     given.sources, given.pairs, given.note = _offer({"ar": given.ar, "mars": given.mars}, given.checkpoint)
-    given.limits = Limits(new_tokens=given.max_new_tokens_limit)
+    most = given.max_new_tokens_limit
+    given.limits = Limits(new_tokens=most)
+    given.pairs = tuple(replace(pair, max_new_tokens=min(pair.max_new_tokens, most)) for pair in given.pairs)
     return given
 
 

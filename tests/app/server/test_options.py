@@ -124,7 +124,7 @@ def test_without_a_base_the_tiny_pair_starts(base: Path, tmp_path: Path, capsys:
 
 def test_other_options_are_taken_over() -> None:
     chosen = read("--places", "2", "--max-new-tokens-limit", "64", "--base", "org/m")
-    assert (chosen.places, chosen.limits.new_tokens) == (2, 64)
+    assert (chosen.places, chosen.limits.new_tokens, chosen.pairs[-1].max_new_tokens) == (2, 64, 64)
     assert (chosen.base, chosen.allow_other_base) == ("org/m", False)
 
 
