@@ -30,7 +30,6 @@ from mars.training.settings import DistillSettings
 HELP = "fit the score `calibrated` on held-out prompts, and keep it in a checkpoint's mars.json"
 SEED = 50
 COLUMNS = ("prompt", "depth", "score", "agrees")
-BINS = ("low", "high", "n", "mean_score", "agreement")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -101,10 +100,7 @@ def told(fitted: Fit) -> dict[str, Any]:
         "masks": fitted.masks,
         "log_loss": fitted.log_loss,
         "error": {"probability": expected_error(fitted.before), "calibrated": expected_error(fitted.after)},
-        "bins": {
-            name: bins[list(BINS)].to_dict("records")
-            for name, bins in (("probability", fitted.before), ("calibrated", fitted.after))
-        },
+        "bins": {"probability": fitted.before.to_dict("records"), "calibrated": fitted.after.to_dict("records")},
     }
 
 

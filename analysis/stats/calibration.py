@@ -1,8 +1,7 @@
 """Calibration: how often a mask proposal of a given score is the token that one-token mode writes there, and the fit
 that makes a score say so.
 
-`proposals` is the table of docs/runs.md. The intervals take proposals as independent; those of one text are not quite,
-so they are somewhat narrow.
+`proposals` have the columns `prompt`, `depth` (how many masks were read), `score` and `agrees`.
 """
 
 from __future__ import annotations
@@ -18,38 +17,24 @@ from mars.config import LEAST_CHANCE
 
 EDGES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0)
 """Bins of scores that are shares: finer near 1, where most proposals and all useful thresholds lie."""
-_ROUNDING = 1e-5
 FOLDS = 5
 WAYS = ("one pair for all masks", "a pair for each mask")
 
-BINS = ("depth", "low", "high", "n", "mean_score", "agreement", "agreement_low", "agreement_high")
+BINS = ("low", "high", "n", "mean_score", "agreement")
 
 
 def reliability(proposals: pd.DataFrame) -> pd.DataFrame:
-    """One row per depth and bin that holds proposals, with the columns BINS; `agreement` with its Wilson interval.
+    """One row per bin that holds proposals, with the columns BINS.
 
-    A bin holds low <= score < high, the last one its high end too. ValueError where a score is not a share, such as an
-    entropy.
+    A bin holds low <= score < high, the last one its high end too; the scores are probabilities.
     """
-    from statsmodels.stats.proportion import proportion_confint  # slow to import, and few commands need it
-
     scores = proposals["score"].to_numpy(dtype=float)
-    outside = ~((scores >= -_ROUNDING) & (scores <= 1 + _ROUNDING))
-    if outside.any():
-        raise ValueError(f"score must be between 0 and 1, got {scores[outside][0]:g}")
     bins = np.clip(np.searchsorted(EDGES, scores, side="right") - 1, 0, len(EDGES) - 2)
-    groups = proposals.assign(bin=bins).groupby(["depth", "bin"], sort=True)
+    groups = proposals.assign(bin=bins).groupby("bin", sort=True)
     mean = ("score", lambda group: float(group.astype(float).mean()))
-    found = groups.agg(n=("agrees", "size"), agreed=("agrees", "sum"), mean_score=mean).reset_index()
-    low, high = proportion_confint(found["agreed"].to_numpy(), found["n"].to_numpy(), method="wilson")
+    found = groups.agg(n=("agrees", "size"), mean_score=mean, agreement=("agrees", "mean")).reset_index()
     edges = np.asarray(EDGES)
-    return found.assign(
-        low=edges[found["bin"]],
-        high=edges[found["bin"] + 1],
-        agreement=found["agreed"] / found["n"],
-        agreement_low=low,
-        agreement_high=high,
-    )[list(BINS)]
+    return found.assign(low=edges[found["bin"]], high=edges[found["bin"] + 1])[list(BINS)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +53,7 @@ class Fit:
 
 
 def fit(proposals: pd.DataFrame, seed: int = 0) -> Fit:
-    """Fit by cross-validation over prompts; the columns are `prompt`, `depth`, `score` and `agrees`.
+    """Fit by cross-validation over prompts.
 
     ValueError where there are too few prompts, or more probable proposals are not more often right.
     """
@@ -87,8 +72,8 @@ def fit(proposals: pd.DataFrame, seed: int = 0) -> Fit:
     return Fit(
         masks=_pairs(proposals, best),
         log_loss={"probability": _log_loss(proposals["agrees"], proposals["score"]), **losses},
-        before=reliability(proposals.assign(depth=0)),
-        after=reliability(proposals.assign(depth=0, score=chances[best])),
+        before=reliability(proposals),
+        after=reliability(proposals.assign(score=chances[best])),
     )
 
 
