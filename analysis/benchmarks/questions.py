@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, Protocol
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field
 
@@ -27,22 +27,6 @@ class Question(NamedTuple):
     task: str
     number: int
     turns: tuple[str, ...]
-
-
-class QuestionSet(Protocol):
-    """Questions by their place, 0 to len − 1."""
-
-    @property
-    def fields(self) -> dict[str, Any]:
-        """The fields of a run's setting that say what was asked (docs/runs.md)."""
-
-    def __len__(self) -> int: ...
-
-    def question(self, place: int) -> Question:
-        """The question in this place."""
-
-    def is_right(self, place: int, text: str) -> bool:
-        """Whether a text answers it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +103,10 @@ class FileQuestions:
     def is_right(self, place: int, text: str) -> bool:
         """What `right` says; False where nobody judges."""
         return self.right is not None and self.right(list(self.turns)[place], text)
+
+
+QuestionSet = Families | FileQuestions
+"""Questions by their place, 0 to len − 1; `fields` are what the setting of a run says of them (docs/runs.md)."""
 
 
 def read_each(path: Path, limit: int | None, kind: Any, key: str) -> list[Any]:
