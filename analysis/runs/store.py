@@ -12,15 +12,7 @@ from typing import Any
 import pandas as pd
 
 from analysis.runs.files import read_entries, read_rows, study_files
-from analysis.runs.schema import (
-    DEFAULT_SETTINGS,
-    MODEL_FIELDS,
-    PROVENANCE,
-    SETTING,
-    check_entry,
-    is_id,
-    is_judged,
-)
+from analysis.runs.schema import DEFAULT_SETTINGS, MODEL_FIELDS, PROVENANCE, SETTING, check_entry, is_id, is_judged
 from analysis.runs.tables import check_rows
 
 _AGGREGATES = "n correct accuracy tokens passes seconds tokens_per_forward tokens_per_second".split()

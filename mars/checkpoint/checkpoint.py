@@ -19,14 +19,7 @@ import torch
 from transformers import PreTrainedConfig, PreTrainedTokenizerBase
 
 from mars import decoders
-from mars.chat import (
-    MASK_TOKEN,
-    encode_beginning,
-    encode_messages,
-    encode_prompt,
-    encode_text,
-    end_of_turn,
-)
+from mars.chat import MASK_TOKEN, encode_beginning, encode_messages, encode_prompt, encode_text, end_of_turn
 from mars.checkpoint.adapter import find_base, is_adapter, load_adapter, merge
 from mars.checkpoint.calibration import scores_of
 from mars.checkpoint.errors import CheckpointError, Progress
