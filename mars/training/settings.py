@@ -114,8 +114,9 @@ class DistillSettings:
 
     def __post_init__(self) -> None:
         _at_least(self, 1, "places", "max_prompt_tokens", "max_new_tokens")
-        _at_least(self, 0, "self_prompts")
+        _at_least(self, 0, "self_prompts", "temperature")
         _check(self, "between 0 and 1", lambda value: 0 <= value <= 1, "second_turns")
+        _check(self, f"between 0 and {2**20 - 1}", lambda value: 0 <= value < 2**20, "seed")
         if not self.prompts and not self.self_prompts:
             raise ValueError("there is nothing to write: give --prompts FILE, or --self-prompts N")
 
@@ -193,6 +194,7 @@ class AdapterSettings:
         _positive(self, "learning_rate", "epochs", "minutes", "pause_after")
         _check(self, "above 0 and at most 1", lambda value: 0 < value <= 1, "keep")
         _at_least(self, 0, "sft_weight")
+        _check(self, f"between 0 and {2**20 - 1}", lambda value: 0 <= value < 2**20, "seed")
         if not self.masks and not self.sft_weight:
             raise ValueError("masks must be >= 1, or the SFT loss must have a weight: else nothing is trained")
         if not self.masks and self.block_size is not None:

@@ -84,6 +84,8 @@ def test_finished_conversations_stay(tmp_path: Path) -> None:
         ({"self_prompts": -1}, "self_prompts must be >= 0"),
         ({"self_prompts": 1, "places": 0}, "places must be >= 1"),
         ({"self_prompts": 1, "second_turns": 2.0}, "second_turns must be between 0 and 1"),
+        ({"self_prompts": 1, "temperature": -0.1}, "temperature must be >= 0"),
+        ({"self_prompts": 1, "seed": 2**31}, "seed must be between 0 and 1048575"),
     ],
 )
 def test_wrong_settings_are_refused(options: dict[str, float], sentence: str) -> None:
