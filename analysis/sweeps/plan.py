@@ -134,6 +134,8 @@ def _plan(name: str, data: Mapping[str, Any]) -> SweepPlan:
     for number, table in enumerate(tables):
         with prefixing_errors(f"group {table.get('name', number + 1)}: "):
             groups.append(_group(table, defaults))
+    if len({group.device for group in groups}) > 1:
+        raise ValueError("device must be the same in all groups, since runs record one machine: write a plan for each")
     return SweepPlan(name=name, groups=tuple(groups))
 
 

@@ -55,6 +55,7 @@ def test_every_plan_of_the_repository_can_be_read(path: Path) -> None:
         (HEAD + AR + "problems = 0", "problems must be between 1 and"),
         (HEAD + AR + "tasks = ['chess']", "tasks must be all or some of"),
         (HEAD + AR.replace("autoregressive", "speculative"), "drafts must name the draft checkpoints"),
+        (HEAD + AR + "device = 'cpu'\n" + AR, "device must be the same in all groups"),
         (HEAD + AR + "timed = true\n" + AR, "group one: tables with one name take turns, so timed must be the same"),
     ],
 )
