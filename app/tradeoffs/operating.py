@@ -46,8 +46,10 @@ def finding(rows: pd.DataFrame, *, points: float, against: str) -> Finding:
     if able.empty and not scored:
         return Finding(sentence=f"{start}, and no setting here writes that text in every answer.", how=how)
     if able.empty:
-        closest = f"the closest may lose {_points(round(tried['loss_at_most'].min() + 0.05, 1))}"
-        none = f"No setting{where} is surely within {_points(points)} of AR's accuracy: {closest}."
+        least = tried["loss_at_most"].min()
+        row = _best(tried[tried["loss_at_most"] == least], against)
+        closest = f"{called(row)}: {_gain(row, against)}, and may lose {_points(round(least + 0.05, 1))}"
+        none = f"No setting{where} is surely within {_points(points)} of AR's accuracy. The closest is {closest}."
         return Finding(sentence=f"{none} Raise the budget, or stay with AR.", how=how)
     row = _best(able, against)
     how = f"{how} {called(row)} ({setting_words(row)}): {_loss(row, points)}."
@@ -73,8 +75,11 @@ def _lossy(able: pd.DataFrame, against: str) -> str:
     if able.empty:
         return f"{start}, none is surely within the budget."
     row = _best(able, against)
-    speed = f"{row[against]:.1f} tokens per forward" if against == PER_FORWARD else _faster(row)
-    return f"{start}, the best within it is {called(row)}: {speed}."
+    return f"{start}, the best within it is {called(row)}: {_gain(row, against)}."
+
+
+def _gain(row: Row, against: str) -> str:
+    return f"{row[against]:.1f} tokens per forward" if against == PER_FORWARD else _faster(row)
 
 
 def _best(rows: pd.DataFrame, against: str) -> Row:

@@ -47,7 +47,7 @@ def test_the_fastest_setting_that_surely_loses_less(find: Callable[..., Finding]
 def test_where_nothing_is_sure_the_sentence_says_so(find: Callable[..., Finding]) -> None:
     found = find(0.1, **MASKED)
     assert found.chosen is None
-    assert found.sentence.startswith("No setting is surely within 0.1 points of AR's accuracy: the closest may lose ")
+    assert found.sentence.startswith("No setting is surely within 0.1 points of AR's accuracy. The closest is MARS, ")
     assert "stay with AR" in found.sentence
     [points] = re.findall(r"may lose ([\d.]+) points", found.sentence)
     assert find(float(points), **MASKED).chosen is not None
