@@ -20,7 +20,7 @@ _UNSCORED = "These answers were not scored: as accurate as AR is only AR's own t
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """The answer as a sentence, the method behind it, and the run that it names, if any."""
+    """The answer as a sentence, the method behind it, and the run within the budget, if there is one."""
 
     sentence: str
     how: str = ""
@@ -48,7 +48,7 @@ def finding(rows: pd.DataFrame, *, points: float, against: str) -> Finding:
     if able.empty:
         least = tried["loss_at_most"].min()
         row = _best(tried[tried["loss_at_most"] == least], against)
-        closest = f"{called(row)}: {_gain(row, against)}, and may lose {_points(round(least + 0.05, 1))}"
+        closest = f"{called(row)}: {_gain(row, against)}; it may lose {_points(round(least + 0.05, 1))}"
         none = f"No setting{where} is surely within {_points(points)} of AR's accuracy. The closest is {closest}."
         return Finding(sentence=f"{none} Raise the budget, or stay with AR.", how=how)
     row = _best(able, against)

@@ -66,9 +66,9 @@ async function runOf(id) {
 async function textsOf({ id, right, first }) {
   const { few } = await dataValue("trade/index.json");
   const { texts } = await runOf(id);
-  if (first) return { problem: few };
+  if (first) return { total: 0, problem: few };
   if (right === null || !texts.samples) return texts;
-  return { samples: texts.samples.filter((sample) => sample.right === right), problem: few };
+  return { samples: texts.samples.filter((sample) => sample.right === right), total: 0, problem: few };
 }
 
 // A part of the page, as Gradio mounts it; returns what sets its value.

@@ -303,6 +303,8 @@ def test_figures_answer_their_lists(look: Visit, open_tab: OpenTab) -> None:
     tab.click("summary:has-text('The numbers as a table')")
     tab.locator(".trade-open").first.click()
     tab.wait_for_selector(".trade-sample")
+    tab.click("text=Show more")
+    tab.wait_for_selector("text=Show more", state="hidden")
     with tab.expect_download() as saved:
         tab.click("text=Save the numbers as CSV")
     assert len(Path(saved.value.path()).read_text().splitlines()) > 3

@@ -47,7 +47,7 @@ export function answerStart(prompt, start) {
   return kept;
 }
 
-// The button of the panel of settings, which the browser remembers open or closed; and Enter in the prompt runs it.
+// The button of the panel of settings, which the browser remembers open or closed; and Enter, which runs the prompt.
 const SETTINGS_KEY = "mars-lens:settings";
 
 export function mountSettings({ element }) {

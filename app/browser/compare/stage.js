@@ -187,7 +187,7 @@ class Stage extends RunView {
     this.keepUp();
   }
 
-  // Keep the ends of the texts that are being written in view, below the bar and above the board, until one scrolls.
+  // Keep the ends of texts that are being written in view, between the bar and the board, until the reader scrolls.
   keepUp() {
     if (![null, window.scrollY].includes(this.scrolled) || this.root.dataset.state !== "running") return;
     const ends = this.lanes.list.map(({ passes }) => passes.at(-1)?.nodes[0].getBoundingClientRect());

@@ -8,7 +8,7 @@ import { ours } from "./dom.js";
 import { messagesOf } from "./messages.js";
 
 export const OVER = ["done", "stopped", "failed"]; // states of a run after which nothing comes
-// Which would end a run that is on; Python sees to #run.
+// Buttons that would end a run that is on; Python sees to #run.
 const STARTS = "#follow, #sweep-run, #board-score, .board-again";
 const RECONNECTING = "The connection was lost. Reconnecting …";
 const LOST = "The server no longer has this run. Start it again.";

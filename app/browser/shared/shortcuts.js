@@ -58,7 +58,7 @@ export function mountShortcuts(opener, place) {
   const title = make("h2", "", "Keys", { id: "lens-help-title" });
   const close = button("lens-tool", "Close", () => root.close());
   const lists = Object.entries(SHORTCUTS).map(([name, entries]) => keyList(name, entries));
-  // Single letters as keys must be possible to turn off.
+  // It must be possible to turn single letters off as keys.
   const on = checkbox(kept(KEYS_OFF) !== "true", () => keep(KEYS_OFF, String(!on.checked)));
   const label = make("label", "lens-row lens-help-switch");
   put(label, on, "Use single letters, digits and signs as shortcuts");

@@ -153,7 +153,7 @@ export class MatrixView {
     put(this.root, make("h3", "", "Attention mask"), this.picture, this.keys, this.caption);
   }
 
-  // A run of an earlier version has no attention masks: all but the caption is hidden.
+  // A run of an earlier version has no attention masks: the picture and its key are hidden.
   show(pass) {
     this.pass = pass;
     this.root.classList.toggle("unknown", !pass.known);

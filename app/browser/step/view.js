@@ -71,9 +71,9 @@ export class StepView {
   // The question, behind the turns of this lane that it follows up.
   ask({ earlier = [] }) {
     const { prompt } = this.run.question;
-    const turns = earlier.flatMap(({ prompt, answer }) => [
-      make("p", "lens-pre", prompt),
-      make("p", "lens-pre lens-note", answer),
+    const turns = earlier.flatMap((turn) => [
+      make("p", "lens-pre", turn.prompt),
+      make("p", "lens-pre lens-note", turn.answer),
     ]);
     const words = `${turns.length ? `Question ${earlier.length + 1}: ` : ""}${prompt.trim().split("\n")[0]}`;
     this.question.replaceChildren(make("summary", "", words), ...turns, make("p", "lens-pre", prompt));

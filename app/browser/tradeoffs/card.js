@@ -93,13 +93,13 @@ export class TradeSamples {
   async fetch() {
     const { card, list } = this;
     const [right, first] = [RIGHTS[Number(this.right.value)][1], this.shown];
-    const { samples = [], total = 0, problem } = await this.ask("samples", { id: card.id, right, first });
+    const { samples = [], total, problem } = await this.ask("samples", { id: card.id, right, first });
     if (this.list !== list || this.shown !== first) return;
     this.shown += samples.length;
     list.append(...samples.map((sample) => this.item(sample)));
     const found = total ? `${this.shown} of ${total.toLocaleString("en-US")}` : "No text matches.";
     this.status.textContent = problem ?? found;
-    this.more.hidden = !problem && this.shown >= total;
+    this.more.hidden = this.shown >= total; // an answer that did not come has no total
   }
 
   item({ family, number, prompt, answer, text, right, tokens, passes, cut }) {
