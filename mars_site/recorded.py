@@ -79,7 +79,9 @@ def _cards(run: Run) -> Iterator[stream.Card]:
         title, family = (info.title, info.family) if info else (lane.decoder, "masks")
         settings = {"checkpoint": lane.checkpoint, "decoder": lane.decoder, **asdict(lane.settings)}
         prefix = run.question.answer_prefix
-        yield card(lane.key, lane.title, settings, family=family, note=f"{title} · recorded", answer_prefix=prefix)
+        found = card(lane.key, lane.title, settings, family=family, note=f"{title} · recorded", answer_prefix=prefix)
+        found["earlier"] = [(turn.prompt, turn.answer) for turn in lane.earlier]
+        yield found
 
 
 def card(

@@ -112,6 +112,8 @@ def test_a_sweep_is_one_click(bench: Page) -> None:
     tab.wait_for_selector(".lens-sweep[data-state=failed]")
     assert tab.inner_text(".lens-sweep-status") == "The length limit must be between 16 and 512 new tokens."
     tab.fill("#limit input", usual)
+    look = "stop => { stop.disabled = false; return [getComputedStyle(stop).visibility, stop.disabled = true] }"
+    assert tab.locator("#stop").evaluate(look) == ["visible", True]  # also where an earlier run can be followed up
     tab.click("#sweep-run")
     tab.wait_for_selector(".lens-sweep[data-state=done]")
     tab.wait_for_selector("#run:enabled")
@@ -122,6 +124,7 @@ def test_a_sweep_is_one_click(bench: Page) -> None:
     tab.set_viewport_size({"width": 390, "height": 800})
     assert tab.evaluate("document.documentElement.scrollWidth") <= 390
     tab.click(".lens-sweep [aria-label='Close the sweep']")
+    assert tab.evaluate("document.activeElement.id") == "sweep-run"
     assert tab.locator(".lens-sweep").is_hidden()
 
 

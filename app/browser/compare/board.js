@@ -54,7 +54,10 @@ class Board extends RunView {
     this.table = new ScoreTable();
     this.problem = new ProblemCard();
     this.grid = new ProblemGrid((number) => this.show(number));
-    const same = () => again({ count: this.model.count, task: this.model.task, first: this.model.first });
+    const same = () => {
+      document.querySelector("#board-score")?.focus({ preventScroll: true });
+      again({ count: this.model.count, task: this.model.task, first: this.model.first });
+    };
     const tools = put(make("div", "board-tools"), button("lens-tool board-again", "Same problems again", same));
     this.body = put(make("div", "lens-stack"), this.about, this.table.root, tools, this.grid.root, this.problem.root);
     put(root, this.status, this.bar, this.body);
@@ -105,7 +108,7 @@ class Board extends RunView {
     if (!this.model) return;
     this.model.state = message;
     this.bar.hidden = this.model.over;
-    announce("lens:board", this.model.over ? null : "The score board below is running. Stop it there.");
+    announce("lens:busy", this.model.over ? null : "The score board below is running. Stop it there.");
     if (!this.model.over) return;
     if (this.model.current !== null) this.refresh(this.model.current);
     for (const lane of this.model.lanes) this.table.draw(this.model, lane.key);

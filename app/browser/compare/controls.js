@@ -25,6 +25,8 @@ export function keepLast(root, selector) {
   });
 }
 
+const ENABLED = 60; // milliseconds, by which Stop is
+
 // A button that is pressed and then disabled hands the focus to the first one of its row that is not, by then.
 function handOn() {
   let last = null;
@@ -34,7 +36,10 @@ function handOn() {
   new MutationObserver((changes) => {
     const gone = changes.find(({ target }) => target === last && target.disabled)?.target;
     const row = [...(gone?.closest(".lens-go")?.querySelectorAll("button") ?? [])];
-    setTimeout(() => row.find((other) => !other.disabled && seen(other))?.focus({ preventScroll: true }));
+    setTimeout(() => {
+      if (![document.body, gone].includes(document.activeElement)) return; // somebody has gone on
+      row.find((other) => !other.disabled && seen(other))?.focus({ preventScroll: true });
+    }, ENABLED);
   }).observe(document.body, { subtree: true, attributeFilter: ["disabled"] });
 }
 

@@ -83,7 +83,7 @@ export class LaneSet {
   }
 
   get parting() {
-    const found = [...this.partings];
+    const found = this.list.flatMap((view) => (this.partings.has(view) ? [[view, this.partings.get(view)]] : []));
     if (found.length && found.length === this.views.size - 1 && found.every(([, said]) => said === SAME)) {
       return `Same text in ${this.views.size > 2 ? "all" : "both"} lanes.`;
     }

@@ -35,7 +35,7 @@ class Stage extends RunView {
     put(root, this.caption(), this.picks.root, this.track, this.foot());
     this.pointer = new Pointer(this, new TokenCard(root, (fact, text) => this.goOn(fact, text)));
     document.addEventListener("lens:prompt", ({ detail }) => this.asks(detail));
-    document.addEventListener("lens:board", ({ detail }) => this.say(detail ?? this.sentence));
+    document.addEventListener("lens:busy", ({ detail }) => this.say(detail ?? this.sentence));
     document.addEventListener("click", ({ target }) => target.closest?.("#run, #follow") && this.await());
     const laneOf = (node) => node.closest?.(".lens-lane")?.dataset.lane;
     root.addEventListener("mouseover", ({ target }) => this.look({ lane: laneOf(target) }));
@@ -81,7 +81,10 @@ class Stage extends RunView {
 
   // Lanes are introduced again and again while they load, and not while a run is followed.
   read(value) {
-    for (const message of messagesOf(value)) {
+    const messages = messagesOf(value);
+    const idle = this.asked !== undefined && messages.at(-1)?.state === "idle";
+    if (idle && settingsOf(messages[0].lanes ?? []) === this.chosen) return; // a list was left as it was: texts stay
+    for (const message of messages) {
       if (message.kind === "follow" || message.kind === "refusal") clearTimeout(this.unanswered);
       const known = message.kind === "open" && message.id === this.root.dataset.run;
       if (!known && (!this.run || message.kind === "follow")) this.hear(message);
@@ -127,7 +130,7 @@ class Stage extends RunView {
 
   open({ id, lanes, recorded = false }) {
     this.pointer.leave();
-    const chosen = JSON.stringify(lanes.map(({ settings }) => settings));
+    const chosen = settingsOf(lanes);
     if (this.chosen && this.chosen !== chosen) this.leaveRecorded();
     if (id !== this.followed) {
       this.asked = undefined; // these lanes have answered nothing yet
@@ -218,6 +221,7 @@ class Stage extends RunView {
   // Another run of the prompt, in which all answers start with this text instead of a token and what followed it.
   goOn({ lane, message, place }, text) {
     this.pointer.leave();
+    document.querySelector("#run")?.focus({ preventScroll: true }); // what was pressed is gone
     this.await();
     this.branch(this.lanes.views.get(lane.key).before(message.start + place) + text);
   }
@@ -249,6 +253,8 @@ class Stage extends RunView {
     this.fit();
   }
 }
+
+const settingsOf = (lanes) => JSON.stringify(lanes.map(({ settings }) => settings));
 
 const promptNow = () => document.querySelector("#prompt textarea")?.value;
 

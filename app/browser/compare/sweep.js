@@ -1,8 +1,8 @@
 // A sweep of τ on one's own prompt: AR and a lane at five thresholds, a row each, as they come.
 
-import { bringIntoView, button, make, put, status } from "../shared/dom.js";
-import { RunView } from "../shared/feed.js";
-import { decimals } from "../shared/tokens.js";
+import { announce, bringIntoView, button, make, put, status } from "../shared/dom.js";
+import { OVER, RunView } from "../shared/feed.js";
+import { decimals, oneLine } from "../shared/tokens.js";
 
 const speedWords = ({ speed }) => (speed === null ? "–" : `${decimals(speed, 2)}×`);
 const apart = ({ threshold, differing, longer }) => (threshold === null ? "–" : `${differing} of ${longer}`);
@@ -28,7 +28,11 @@ class Sweep extends RunView {
     const head = put(make("thead"), put(make("tr"), make("th", "", "τ", { scope: "col" }), ...heads));
     this.table = make("div", "lens-scroll", "", { tabindex: 0, role: "region", "aria-label": "Sweep of τ" });
     put(this.table, put(make("table", "lens-table"), this.name, head, this.body));
-    const close = button("lens-tool", "×", () => (root.hidden = true), { "aria-label": "Close the sweep" });
+    const away = () => {
+      document.querySelector("#sweep-run").focus();
+      root.hidden = true;
+    };
+    const close = button("lens-tool", "×", away, { "aria-label": "Close the sweep" });
     put(root, put(make("div", "lens-status-line"), this.status, close), this.table);
     root.hidden = this.table.hidden = true;
   }
@@ -40,7 +44,8 @@ class Sweep extends RunView {
 
   open({ title, checkpoint }) {
     const order = "at five thresholds, one text after another; each is timed once, so speeds vary";
-    this.name.textContent = `AR, then ${title} (${checkpoint}) ${order}`;
+    const prompt = oneLine(document.querySelector("#prompt textarea").value);
+    this.name.textContent = `“${prompt}”: AR, then ${title} (${checkpoint}) ${order}`;
     this.body.replaceChildren();
     this.table.hidden = false;
   }
@@ -55,6 +60,7 @@ class Sweep extends RunView {
     if (["loading", "failed"].includes(message.state)) this.root.hidden = false; // else whoever closed it wants no more
     this.root.dataset.state = message.state;
     super.state(message);
+    announce("lens:busy", OVER.includes(message.state) ? null : "Compare five τ is running above.");
   }
 }
 
