@@ -27,7 +27,9 @@ def test_each_pass_stands_at_its_number() -> None:
 
 def test_a_decoder_that_is_gone_is_played() -> None:
     """An old run of block diffusion opens, also as a page of its own."""
-    lanes = tuple(replace(lane, decoder="block_diffusion", earlier=(Turn("Hi", "Yes?"),)) for lane in RUN.lanes)
+    lanes = tuple(
+        replace(lane, decoder="block_diffusion", earlier=(Turn(prompt="Hi", answer="Yes?"),)) for lane in RUN.lanes
+    )
     opening, *others = map(json.loads, recorded.played(replace(RUN, lanes=lanes)).splitlines())
     told = [(lane["note"], lane["family"]) for lane in opening["lanes"]]
     assert told == [("block_diffusion · recorded", "masks")] * 3

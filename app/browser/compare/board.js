@@ -153,7 +153,10 @@ class ProblemCard {
     const { family, prompt, answer, task, seed } = model.problems[number];
     this.number = number;
     const title = make("h3", "", `Problem ${number + 1} · ${family} · seed ${seed}`);
-    const compare = () => announce("lens:problem", { task, seed });
+    const compare = () => {
+      announce("lens:problem", { task, seed });
+      document.querySelector("#run")?.focus({ preventScroll: true }); // what was pressed is far below
+    };
     const open = button("lens-tool board-run", "Open this one in Compare", compare);
     const head = put(make("div", "lens-row"), title, open);
     const known = put(make("p", "board-answer"), "Known answer ", make("b", "", answer));

@@ -172,10 +172,7 @@ class SettingsInAddress {
     document.addEventListener("lens:use", ({ detail: { choice, ...problem } }) => {
       this.open({ ...inAddress(choice), ...problem });
     });
-    document.addEventListener("lens:problem", ({ detail }) => {
-      this.open(detail);
-      document.querySelector("#run").focus({ preventScroll: true }); // what was pressed is far below
-    });
+    document.addEventListener("lens:problem", ({ detail }) => this.open(detail));
   }
 
   // What is asked for, as an address says it: {task, seed}, settings of the second lane in place of its own, or
