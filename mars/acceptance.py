@@ -66,13 +66,7 @@ class Read:
         columns_W = torch.arange(verified + masks, device=last_R.device)
         last_R1 = last_R[:, None]
         in_group_RW = verified - 1 + (columns_W - last_R1).clamp(1, masks)
-        alternatives = None
-        if self.alternatives is not None and group.alternatives is not None:
-            pairs = zip(self.alternatives, group.alternatives, strict=True)
-            ids_RWA, probabilities_RWA = (torch.cat(pair, 1) for pair in pairs)
-            alternatives = ids_RWA, probabilities_RWA
-        scores_RW = torch.cat((self.scores_RW, group.scores_RW), 1)
-        both = Read(torch.cat((self.ids_RW, group.ids_RW), 1), scores_RW, alternatives)
+        both = concatenated((self, group), 1)
         return both.taken(torch.where(columns_W <= last_R1, columns_W, in_group_RW))
 
     def calibrated(self, masks: int, calibration_2M: torch.Tensor) -> Read:
@@ -110,6 +104,13 @@ class Read:
         return Read(self.ids_RW.gather(1, index_RW), self.scores_RW.gather(1, index_RW), alternatives)
 
 
+def concatenated(reads: Sequence[Read], dim: int) -> Read:
+    """The proposals of all of these, as more rows (`dim` 0) or more columns (1)."""
+    parts = zip(*((one.ids_RW, one.scores_RW, *(one.alternatives or ())) for one in reads), strict=True)
+    ids_RW, scores_RW, *listed = (torch.cat(part, dim) for part in parts)
+    return Read(ids_RW, scores_RW, (listed[0], listed[1]) if listed else None)
+
+
 @dataclass(frozen=True, slots=True)
 class HostAcceptResult:
     """The proposals of one pass and the number accepted, on the host: one entry a row, then one a proposal.
@@ -143,6 +144,11 @@ def read(
     `positions_RW` are the proposals' positions in the response, 0 the first token; greedy rows do not read them.
     `alternatives` is how many of the most probable tokens are listed for each proposal.
     """
+    if len(logits_RWV) > 1 and logits_RWV.device.type == "cpu" and not sampling.active:
+        # Row by row: the logits of one row stay in the cache between the two passes over them, those of all do not.
+        rows = zip(logits_RWV.split(1), positions_RW.split(1), strict=True)
+        found = [read(*row, score=score, sampling=sampling, alternatives=alternatives) for row in rows]
+        return concatenated(found, 0)
     probabilities_RWV = logits_RWV.softmax(-1)
     ids_RW = pick(logits_RWV, positions_RW, sampling)
     proposals = Read(ids_RW, SCORES[score](probabilities_RWV, ids_RW).double(), None)

@@ -26,15 +26,7 @@ from mars.config import DecodingSettings
 from mars.decoders import EXACT
 from mars.decoding.base import trained_mask
 from mars.decoding.method import AcceptResult, Batch, Method, Row, drafts_of, group_of, planned_window, window_of
-from mars.decoding.trees import (
-    FIXED_LAYOUTS,
-    MOST_COLUMNS,
-    TREES,
-    WORTH_MASKS,
-    Expectation,
-    Layout,
-    Plan,
-)
+from mars.decoding.trees import FIXED_LAYOUTS, MOST_COLUMNS, TREES, WORTH_MASKS, Expectation, Layout, Plan
 from mars.engine import Engine
 from mars.engine.window import Window
 from mars.records import Phase, Reads

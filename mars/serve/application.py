@@ -41,7 +41,7 @@ def application(options: argparse.Namespace, keys: frozenset[bytes] | None) -> t
         torch.set_num_threads(options.threads)
     checkpoint = load_source(options.checkpoint, options)
     if options.context is not None and options.context > (most := checkpoint.engine.context_length):
-        raise ValueError(f"--context must be at most {most}, as {checkpoint.name} has it, got {options.context}")
+        raise ValueError(f"--context must be at most {most} for {checkpoint.name}, got {options.context}")
     limits = RequestLimits(connections=options.connections, new_tokens=options.max_new_tokens_limit)
     metrics = Metrics()
     policy, loose = _policy(options, checkpoint)
@@ -75,7 +75,7 @@ def check(options: argparse.Namespace) -> None:
     """Raise ValueError, one sentence, for options that can be refused before anything is loaded."""
     check_threshold(options.threshold)
     if options.ray is None and max(options.replicas, options.min_replicas) > 1:
-        raise ValueError("--replicas and --min-replicas are of a Ray cluster: give its address with --ray too")
+        raise ValueError("--replicas and --min-replicas are for a Ray cluster: give its address with --ray")
     if options.decoder is not None:
         decoders.check_name(options.decoder, "--decoder")
     if not options.thresholds:

@@ -139,7 +139,8 @@ class Writer:
 
     def _decode(self, ids: Sequence[int], settings: DecodingSettings) -> tuple[str, bool]:
         """The text behind these ids, and whether it ended by itself; no text where the context has no room for it."""
-        if 0 < self._room - settings.max_new_tokens <= len(ids):
+        fitting = self._room - settings.max_new_tokens  # where no prompt fits at all, the service says so
+        if len(ids) >= fitting > 0:
             return "", False
         written: list[int] = []
         ended = False

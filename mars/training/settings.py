@@ -9,6 +9,7 @@ from typing import Any, Literal
 from mars.options import SOURCES
 
 HEAD_SIZE = 32
+MOST_SEED = 2**20 - 1  # seed and number of a conversation make one seed of 64 bits
 
 
 def _option(default: Any, text: str) -> Any:
@@ -116,7 +117,7 @@ class DistillSettings:
         _at_least(self, 1, "places", "max_prompt_tokens", "max_new_tokens")
         _at_least(self, 0, "self_prompts", "temperature")
         _check(self, "between 0 and 1", lambda value: 0 <= value <= 1, "second_turns")
-        _check(self, f"between 0 and {2**20 - 1}", lambda value: 0 <= value < 2**20, "seed")
+        _check(self, f"between 0 and {MOST_SEED}", lambda value: 0 <= value <= MOST_SEED, "seed")
         if not self.prompts and not self.self_prompts:
             raise ValueError("there is nothing to write: give --prompts FILE, or --self-prompts N")
 
@@ -194,7 +195,7 @@ class AdapterSettings:
         _positive(self, "learning_rate", "epochs", "minutes", "pause_after")
         _check(self, "above 0 and at most 1", lambda value: 0 < value <= 1, "keep")
         _at_least(self, 0, "sft_weight")
-        _check(self, f"between 0 and {2**20 - 1}", lambda value: 0 <= value < 2**20, "seed")
+        _check(self, f"between 0 and {MOST_SEED}", lambda value: 0 <= value <= MOST_SEED, "seed")
         if not self.masks and not self.sft_weight:
             raise ValueError("masks must be >= 1, or the SFT loss must have a weight: else nothing is trained")
         if not self.masks and self.block_size is not None:

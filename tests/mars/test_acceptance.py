@@ -48,6 +48,10 @@ def test_alternatives_do_not_change_the_score() -> None:
     logits = torch.randn(3, 7, 500, generator=torch.Generator().manual_seed(0)) * 3
     for name in SCORES:
         assert torch.equal(read_of(logits, name).scores_RW, read_of(logits, name, alternatives=3).scores_RW)
+    found = read_of(logits, alternatives=3)
+    assert torch.equal(found.scores_RW, logits.softmax(-1).amax(-1).double()), "each row is read alone"
+    assert found.alternatives is not None
+    assert torch.equal(found.alternatives[0], logits.topk(3).indices)
 
 
 def test_scores_are_compared_as_records_show_them() -> None:

@@ -1,6 +1,6 @@
 // The score board: follows the run that its value names, and draws it message by message.
 
-import { announce, bringIntoView, button, make, put, status } from "../shared/dom.js";
+import { announce, bringIntoView, button, handFocus, make, put, status } from "../shared/dom.js";
 import { OVER, RunView } from "../shared/feed.js";
 import { decimals } from "../shared/tokens.js";
 import { familyClass, ProblemGrid, ScoreTable, SIGNS, standingWords } from "./board-table.js";
@@ -55,7 +55,7 @@ class Board extends RunView {
     this.problem = new ProblemCard();
     this.grid = new ProblemGrid((number) => this.show(number));
     const same = () => {
-      document.querySelector("#board-score")?.focus({ preventScroll: true });
+      handFocus("#board-score");
       again({ count: this.model.count, task: this.model.task, first: this.model.first });
     };
     const tools = put(make("div", "board-tools"), button("lens-tool board-again", "Same problems again", same));
@@ -155,7 +155,7 @@ class ProblemCard {
     const title = make("h3", "", `Problem ${number + 1} · ${family} · seed ${seed}`);
     const compare = () => {
       announce("lens:problem", { task, seed });
-      document.querySelector("#run")?.focus({ preventScroll: true }); // what was pressed is far below
+      handFocus("#run");
     };
     const open = button("lens-tool board-run", "Open this one in Compare", compare);
     const head = put(make("div", "lens-row"), title, open);

@@ -3,6 +3,7 @@
 
 import { alternativeList, Card, scoreWords } from "../shared/card.js";
 import { announce, button, make } from "../shared/dom.js";
+import { mayStart } from "../shared/feed.js";
 import { noMask, sentenceOf } from "../shared/reasons.js";
 import { visiblePiece } from "../shared/tokens.js";
 
@@ -42,8 +43,7 @@ export class TokenCard extends Card {
   // The other likely tokens here. Where the prompt can be run again, each of them, or a text of one's own, does that.
   others(lane, found, piece) {
     const same = !this.host.querySelector(".lens-answers").textContent;
-    const idle = document.querySelector("#board-score:enabled"); // another start would end the run that is on
-    const able = lane && same && !this.step.hidden && !lane.earlier.length && idle;
+    const able = lane && same && !this.step.hidden && !lane.earlier.length && mayStart();
     const listed = found.map(([other, probability]) => {
       const said = other === piece;
       const act = able && !said && !CONTROL.test(other) ? () => this.branch(other) : null;

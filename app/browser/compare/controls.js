@@ -25,7 +25,7 @@ export function keepLast(root, selector) {
   });
 }
 
-const ENABLED = 60; // milliseconds, by which Stop is
+const HANDED = 60; // milliseconds: Stop is enabled a moment after Run is disabled, and Settings always is
 
 // A button that is pressed and then disabled hands the focus to the first one of its row that is not, by then.
 function handOn() {
@@ -36,10 +36,11 @@ function handOn() {
   new MutationObserver((changes) => {
     const gone = changes.find(({ target }) => target === last && target.disabled)?.target;
     const row = [...(gone?.closest(".lens-go")?.querySelectorAll("button") ?? [])];
+    if (!row.length) return;
     setTimeout(() => {
       if (![document.body, gone].includes(document.activeElement)) return; // somebody has gone on
       row.find((other) => !other.disabled && seen(other))?.focus({ preventScroll: true });
-    }, ENABLED);
+    }, HANDED);
   }).observe(document.body, { subtree: true, attributeFilter: ["disabled"] });
 }
 

@@ -3,7 +3,7 @@
 // anything is run it plays a recorded run, as long as the prompt is that of the recording; a run that is over can be
 // replayed.
 
-import { announce, button, checkbox, keep, kept, make, put, status } from "../shared/dom.js";
+import { announce, button, checkbox, handFocus, keep, kept, make, put, status } from "../shared/dom.js";
 import { OVER, recordedRun, RunView } from "../shared/feed.js";
 import { keeper, SHARED_AS, shareFile } from "../shared/keeper.js";
 import { messagesOf } from "../shared/messages.js";
@@ -221,7 +221,7 @@ class Stage extends RunView {
   // Another run of the prompt, in which all answers start with this text instead of a token and what followed it.
   goOn({ lane, message, place }, text) {
     this.pointer.leave();
-    document.querySelector("#run")?.focus({ preventScroll: true }); // what was pressed is gone
+    handFocus("#run");
     this.await();
     this.branch(this.lanes.views.get(lane.key).before(message.start + place) + text);
   }

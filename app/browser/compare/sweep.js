@@ -1,6 +1,6 @@
 // A sweep of τ on one's own prompt: AR and a lane at five thresholds, a row each, as they come.
 
-import { announce, bringIntoView, button, make, put, status } from "../shared/dom.js";
+import { announce, bringIntoView, button, handFocus, make, put, status } from "../shared/dom.js";
 import { OVER, RunView } from "../shared/feed.js";
 import { decimals, oneLine } from "../shared/tokens.js";
 
@@ -29,7 +29,7 @@ class Sweep extends RunView {
     this.table = make("div", "lens-scroll", "", { tabindex: 0, role: "region", "aria-label": "Sweep of τ" });
     put(this.table, put(make("table", "lens-table"), this.name, head, this.body));
     const away = () => {
-      document.querySelector("#sweep-run").focus();
+      handFocus("#sweep-run:enabled, #stop:enabled");
       root.hidden = true;
     };
     const close = button("lens-tool", "×", away, { "aria-label": "Close the sweep" });

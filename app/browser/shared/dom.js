@@ -30,6 +30,9 @@ export const calm = () => window.matchMedia("(prefers-reduced-motion: reduce)").
 
 export const bringIntoView = (node) => node.scrollIntoView({ block: "nearest", behavior: calm() ? "auto" : "smooth" });
 
+// Give the focus to the first that is there, as what had it goes or is far below; nothing scrolls.
+export const handFocus = (selector) => document.querySelector(selector)?.focus({ preventScroll: true });
+
 export const announce = (event, detail) => document.dispatchEvent(new CustomEvent(event, { detail }));
 
 // Open the tab of this name; Gradio made its button.

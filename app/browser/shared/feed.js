@@ -14,6 +14,9 @@ const RECONNECTING = "The connection was lost. Reconnecting …";
 const LOST = "The server no longer has this run. Start it again.";
 const MISSING = "This recording could not be read. Is this browser online?";
 
+// Whether a run may start: not while one is on, nor where there is no server to write it.
+export const mayStart = () => Boolean(document.querySelector("#board-score:enabled"));
+
 // The lines of a run on the server, until it is closed. The browser connects again by itself and says how many lines it
 // has; `say` hears of a connection that was lost, and null when there is one; `lost` that no more will come.
 function liveRun(run, { hear, say, lost }) {

@@ -200,8 +200,8 @@ def test_the_command_finishes_what_runs(process: Any) -> None:
         (["--checkpoint", "x", "--thresholds", "1.5"], "must be between 0 and 1"),
         (["--checkpoint", "x", "--thresholds", "0.9", "--decoder", "self_speculative"], "self_speculative has not"),
         (["--checkpoint", "assets/checkpoints/ar-sft", "--decoder", "sliding_window"], "with this model"),
-        (["--checkpoint", "assets/checkpoints/ar-sft", "--context", "99999"], "--context must be at most 1024, as ar"),
-        (["--checkpoint", "x", "--replicas", "2"], "give its address with --ray too"),
+        (["--checkpoint", "assets/checkpoints/ar-sft", "--context", "99999"], "--context must be at most 1024 for ar"),
+        (["--checkpoint", "x", "--replicas", "2"], "give its address with --ray"),
     ],
 )
 def test_bad_input_is_said_in_a_sentence(
