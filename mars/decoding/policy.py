@@ -162,8 +162,10 @@ class Policy:
         tries = any(reach.patience <= 4 * SOON for reach in due)
         known = self.times.knows(columns) or any(row.own.most_masks and not row.own.adapts for row in rows)
         spends = (self._spends or tries) and known and not bare
-        for row, count in zip(adapting, wanted, strict=True):
-            row.price, row.masks = self._price, count if spends else 0
+        for row, reach, count in zip(adapting, reaches, wanted, strict=True):
+            # Once wide passes are timed, one mask is tried until one is right: it says as much of the text for less.
+            one = self._spends and not reach.found and reach.missed >= TIMED
+            row.price, row.masks = self._price, (min(count, 1) if one else count) if spends else 0
             row.worth = max(masked / plain - 1, 0.0) * self._tokens
             row.method = row.own.spending(row.masks)
             self._judged[row.number] = row.masks if row.own.phase == "decode" else 0  # others learn as they plan

@@ -80,9 +80,7 @@ def _path(after: list[int | None], reads: Sequence[Reads], root: int, proposals:
     column = root
     for number, proposal in enumerate(proposals):
         if number:
-            column = next(
-                place for place, other in enumerate(after) if other == column and reads[place] == proposal.source
-            )
+            column = next(at for at, other in enumerate(after) if other == column and reads[at] == proposal.source)
         yield column
 
 

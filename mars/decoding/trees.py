@@ -195,13 +195,14 @@ class Reach:
     missed: int = 0  # passes in a row in which nothing was taken
     spending: int = 0  # passes in a row with masks; below 0 without
     patience: int = SOON  # passes without, after which masks are tried again
+    found: bool = False  # whether one was right since then
 
     def __post_init__(self) -> None:
         self.shares = [_FIRST**k for k in range(1, self.masks + 1)]
 
     def learn(self, odds: Sequence[float]) -> None:
         """Learn how probable the first masks' proposals were; the shares of further ones are scaled in proportion."""
-        self.missed = 0 if any(odds) else self.missed + 1
+        self.missed, self.found = (0, True) if any(odds) else (self.missed + 1, self.found)
         step = 1 / 2 if self.missed > MISSES else max(self.step, 1 / (self.seen + 2))
         before, scale, self.seen = 1.0, 1.0, self.seen + 1
         for k in range(self.masks):
@@ -220,7 +221,7 @@ class Reach:
         if -self.spending < self.patience:
             return False
         self.spending, self.patience = 0, min(2 * self.patience, AGAIN)
-        self.shares, self.seen, self.missed = Reach(self.masks).shares, 0.0, MISSES - 2
+        self.shares, self.seen, self.missed, self.found = Reach(self.masks).shares, 0.0, MISSES - 2, False
         return True
 
     def count(self, price: float) -> int:

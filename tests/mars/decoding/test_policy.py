@@ -12,7 +12,7 @@ from mars.config import DecodingSettings
 from mars.control import Control
 from mars.decoding import DECODERS, METHODS
 from mars.decoding.method import Row
-from mars.decoding.policy import AGAIN, PATIENCE, SOON, Policy
+from mars.decoding.policy import AGAIN, PATIENCE, SOON, TIMED, Policy
 from mars.metrics import Tally, output_ids
 from tests.scripted import ScriptedModel
 
@@ -86,6 +86,17 @@ def test_masks_that_gain_nothing_cost_little(seconds: Seconds) -> None:
     later = [spent for [spent] in passes.spent[AGAIN:]]
     assert sum(map(bool, later)) < 0.15 * len(later)
     assert any(later) == (seconds is flat), "tried again where they may pay"
+
+
+def test_a_text_is_tried_with_one_mask_until_that_is_right() -> None:
+    passes = Passes(lambda columns, masked: 1 + 0.05 * columns * masked, [0.0])
+    passes.run(100)
+    tried = [spent for [spent] in passes.spent if spent]
+    assert tried == [7] * TIMED + [1] * (len(tried) - TIMED)
+    assert TIMED + 4 < len(tried) < 25
+    passes.chances = [1.0]
+    passes.run(2 * AGAIN)
+    assert {spent for [spent] in passes.spent[passes.spent.index([1], 100) + 1 :]} == {0, 7}
 
 
 @pytest.mark.parametrize("others", [[], [0.95]])

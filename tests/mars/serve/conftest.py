@@ -1,7 +1,4 @@
-"""Real servers, each in a thread; `Steps` holds passes back until a test lets them go.
-
-With the shipped checkpoint, and with the adapter of SmolLM2 where its base is installed.
-"""
+"""Real servers of the shipped checkpoint, each in a thread; `Steps` holds passes back until a test lets them go."""
 
 import socket
 import threading
@@ -16,7 +13,6 @@ import pytest
 import uvicorn
 
 from mars.checkpoint import Checkpoint, load_checkpoint
-from mars.checkpoint.sources import unavailable
 from mars.serve import RequestLimits
 from mars.serve.__main__ import bind
 from mars.serve.async_service import AsyncService, Served
@@ -26,7 +22,6 @@ from mars.serve.routes import build
 
 ASSETS = Path(__file__).parents[3] / "assets"
 CHECKPOINT = ASSETS / "checkpoints" / "mars-b8"
-REAL = ASSETS / "adapters" / "smollm2-135m-mars"
 USUAL = RequestLimits()
 
 
@@ -142,11 +137,3 @@ def serve(checkpoint: Checkpoint) -> Iterator[Callable[..., Running]]:
 def served(serve: Callable[..., Running]) -> Running:
     """A server as it is started without options."""
     return serve()
-
-
-@pytest.fixture(scope="session")
-def real(serve: Callable[..., Running]) -> Running:
-    """The same with the MARS model of the pair; skipped where the base is not installed."""
-    if missing := unavailable(str(REAL)):
-        pytest.skip(missing)
-    return serve(checkpoint=load_checkpoint(REAL, device="cpu"))

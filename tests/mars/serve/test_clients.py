@@ -43,18 +43,6 @@ def client(served: Any) -> Iterator[openai.OpenAI]:
         yield found
 
 
-@pytest.fixture(params=["served", pytest.param("real", marks=pytest.mark.slow)])
-def either(request: pytest.FixtureRequest) -> Any:
-    """A server with the tiny model, and one with SmolLM2 and its adapter."""
-    return request.getfixturevalue(request.param)
-
-
-@pytest.fixture
-def either_client(either: Any) -> Iterator[openai.OpenAI]:
-    with openai.OpenAI(base_url=f"{either.url}/v1", api_key="none", max_retries=0) as found:
-        yield found
-
-
 def split(way: dict[str, Any]) -> dict[str, Any]:
     """OpenAI's parameters, and ours in `extra_body`."""
     known = ("temperature", "top_p", "seed")
@@ -81,33 +69,6 @@ def test_all_decoders_at_once_write_the_engines_texts(served: Any, checkpoint: C
 
     for (prompt, way), text in zip(cases, asyncio.run(ask_all()), strict=True):
         assert text == own_text(checkpoint, prompt, **way), (prompt, way)
-
-
-def test_real_and_tiny_models_stream_the_same(either: Any, either_client: Any) -> None:
-    """Exact decoding writes what autoregressive decoding does, beside others too, and each stream says its usage."""
-    asked = {"model": either.name, "max_tokens": 8}
-    turns = [[{"role": "user", "content": prompt}] for prompt in PROMPTS[:2]]
-    body = {"decoder": "autoregressive"}
-    alone = [either_client.chat.completions.create(messages=one, **asked, extra_body=body) for one in turns]
-
-    async def ask_all() -> list[tuple[str, Any]]:
-        async with openai.AsyncOpenAI(base_url=f"{either.url}/v1", api_key="none", max_retries=0) as client:
-
-            async def streamed(messages: Any) -> tuple[str, Any]:
-                options = {"include_usage": True}
-                found = client.chat.completions.create(messages=messages, stream=True, stream_options=options, **asked)
-                events = [event async for event in await found]
-                return "".join(event.choices[0].delta.content or "" for event in events[:-1]), events[-1].usage
-
-            async def whole(messages: Any) -> tuple[str, Any]:
-                found = await client.chat.completions.create(messages=messages, **asked)
-                return found.choices[0].message.content, found.usage
-
-            return await asyncio.gather(*(way(messages) for messages in turns for way in (streamed, whole)))
-
-    expected = [(one.choices[0].message.content, one.usage) for one in alone for _ in range(2)]
-    assert all(text and 0 < usage.completion_tokens <= 8 for text, usage in expected)
-    assert asyncio.run(ask_all()) == expected
 
 
 def test_an_answer_is_sent_back_as_it_came(client: Any, checkpoint: Checkpoint) -> None:
