@@ -144,8 +144,8 @@ def read(
     `positions_RW` are the proposals' positions in the response, 0 the first token; greedy rows do not read them.
     `alternatives` is how many of the most probable tokens are listed for each proposal.
     """
-    if len(logits_RWV) > 1 and logits_RWV.device.type == "cpu" and not sampling.active:
-        # Row by row: the logits of one row stay in the cache between the two passes over them, those of all do not.
+    if min(logits_RWV.shape[:2]) > 1 and logits_RWV.device.type == "cpu" and not sampling.active:
+        # Row by row: the processor's cache then holds more of the logits between the two passes over them.
         rows = zip(logits_RWV.split(1), positions_RW.split(1), strict=True)
         found = [read(*row, score=score, sampling=sampling, alternatives=alternatives) for row in rows]
         return concatenated(found, 0)

@@ -13,7 +13,7 @@ masks, n rows spend their masks if
     (n g + Σ s_k) / T_masks(n q + Σ (1 + s_k))  >  n g / T(n q)
 
 by more than `MARGIN` if they spent none before, and go on until they lose as much. Copies need no choice: each of them
-pays λ by itself (mars/decoding/trees.py). A row without masks tries them again now and then (`Reach.due`), and of many
+pays λ by itself (mars/decoding/trees.py). A row without masks tries one again now and then (`Reach.due`), and of many
 passes with masks one goes without. In static shapes all rows have as many columns: there the choice is among no masks
 and the layouts of exact decoding. Exact texts are the same either way.
 
@@ -163,7 +163,7 @@ class Policy:
         known = self.times.knows(columns) or any(row.own.most_masks and not row.own.adapts for row in rows)
         spends = (self._spends or tries) and known and not bare
         for row, reach, count in zip(adapting, reaches, wanted, strict=True):
-            # Once wide passes are timed, one mask is tried until one is right: it says as much of the text for less.
+            # After passes in which none was right, one mask is tried until it is: a miss says as much for less.
             one = self._spends and not reach.found and reach.missed >= TIMED
             row.price, row.masks = self._price, (min(count, 1) if one else count) if spends else 0
             row.worth = max(masked / plain - 1, 0.0) * self._tokens

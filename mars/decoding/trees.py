@@ -195,13 +195,14 @@ class Reach:
     missed: int = 0  # passes in a row in which nothing was taken
     spending: int = 0  # passes in a row with masks; below 0 without
     patience: int = SOON  # passes without, after which masks are tried again
-    found: bool = False  # whether one was right since then
+    found: bool = False  # whether one was right since the text began, or since they were last tried again
 
     def __post_init__(self) -> None:
         self.shares = [_FIRST**k for k in range(1, self.masks + 1)]
 
     def learn(self, odds: Sequence[float]) -> None:
         """Learn how probable the first masks' proposals were; the shares of further ones are scaled in proportion."""
+        known = self.found or not any(odds)  # the first that is right says nothing of further ones
         self.missed, self.found = (0, True) if any(odds) else (self.missed + 1, self.found)
         step = 1 / 2 if self.missed > MISSES else max(self.step, 1 / (self.seen + 2))
         before, scale, self.seen = 1.0, 1.0, self.seen + 1
@@ -209,7 +210,7 @@ class Reach:
             if k < len(odds):
                 before *= odds[k]
                 changed = self.shares[k] + step * (before - self.shares[k])
-                scale, self.shares[k] = changed / self.shares[k], changed
+                scale, self.shares[k] = changed / self.shares[k] if known else 1.0, changed
             else:
                 self.shares[k] = min(self.shares[k] * scale, self.shares[k - 1])
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from mars.options import SOURCES
 
 HEAD_SIZE = 32
-MOST_SEED = 2**20 - 1  # seed and number of a conversation make one seed of 64 bits
+MOST_SEED = 2**20 - 1  # seed and number of a conversation or example make one seed of 64 bits
 
 
 def _option(default: Any, text: str) -> Any:
@@ -76,7 +76,7 @@ class TrainingSettings:
         counts = ("batch_size", "gradient_accumulation", "max_length", "save_steps")
         _at_least(self, 1, "block_size", "examples", *counts, "layers")
         _positive(self, "learning_rate", "epochs")
-        _check(self, f"between 0 and {2**20 - 1}", lambda value: 0 <= value < 2**20, "seed", "data_seed")
+        _check(self, f"between 0 and {MOST_SEED}", lambda value: 0 <= value <= MOST_SEED, "seed", "data_seed")
         _check(self, ">= 0 and < 1", lambda value: 0 <= value < 1, "drill_share", "warmup_share")
         if self.masks and self.checkpoint is None:
             raise ValueError(f"stage {self.stage} starts from an SFT checkpoint: give --checkpoint DIR_OR_ID")

@@ -49,7 +49,7 @@ def test_alternatives_do_not_change_the_score() -> None:
     for name in SCORES:
         assert torch.equal(read_of(logits, name).scores_RW, read_of(logits, name, alternatives=3).scores_RW)
     found = read_of(logits, alternatives=3)
-    assert torch.equal(found.scores_RW, logits.softmax(-1).amax(-1).double()), "each row is read alone"
+    assert torch.equal(found.scores_RW, logits.softmax(-1).amax(-1).double()), "rows keep their order"
     assert found.alternatives is not None
     assert torch.equal(found.alternatives[0], logits.topk(3).indices)
 

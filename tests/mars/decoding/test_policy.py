@@ -96,7 +96,17 @@ def test_a_text_is_tried_with_one_mask_until_that_is_right() -> None:
     assert TIMED + 4 < len(tried) < 25
     passes.chances = [1.0]
     passes.run(2 * AGAIN)
-    assert {spent for [spent] in passes.spent[passes.spent.index([1], 100) + 1 :]} == {0, 7}
+    assert {spent for [spent] in passes.spent[passes.spent.index([1], 100) + 2 :]} == {0, 7}
+    passes.chances = [0.0]
+    passes.run(100)
+    assert passes.spent[-100:][: TIMED + 2] == [[7]] * (TIMED + 2), "misses where masks pay change little at once"
+    assert {spent for [spent] in passes.spent[-60:]} == {0, 1}
+
+
+def test_a_text_without_luck_spends_little_beside_one_that_has_it() -> None:
+    passes = Passes(lambda columns, masked: 1.0, [0.0, 0.95])
+    passes.run(200)
+    assert sum(spent > 0 for spent, _ in passes.spent) < 60
 
 
 @pytest.mark.parametrize("others", [[], [0.95]])

@@ -96,6 +96,15 @@ def test_the_length_of_groups_follows_what_masks_propose() -> None:
     assert poor.plan([], 0.06, 50).columns < rich.plan([], 0.06, 50).columns
 
 
+def test_the_first_mask_that_is_right_says_nothing_of_further_ones() -> None:
+    reach = Reach(3)
+    _, *further = reach.shares
+    reach.learn([1.0])
+    assert (reach.shares[0] > Reach(3).shares[0], reach.shares[1:]) == (True, further)
+    reach.learn([1.0])
+    assert reach.shares[1] > further[0]
+
+
 def test_what_was_learnt_of_masks_is_forgotten() -> None:
     reach = Reach(3)
     for _ in range(100):
