@@ -15,7 +15,7 @@ from mars import decoders
 
 _ALIKE = 0.05
 """Speeds that differ by less than this share are told as the same; so are accuracies that differ by so many points."""
-_UNSCORED = "These answers were not scored: as accurate as AR is only AR's own text"
+_UNSCORED = "These answers were not scored, so only AR's own text is surely as accurate"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,16 +35,16 @@ def finding(rows: pd.DataFrame, *, points: float, against: str) -> Finding:
     ar, tried = references(rows, against), judged(rows, points=points, against=against)
     tried = tried[tried["decoder"] != decoders.BASELINE]
     if tried.empty and rows["agreement"].notna().any():
-        return Finding(sentence=f"{_UNSCORED}, which the weights of these settings never wrote.")
+        return Finding(sentence=f"{_UNSCORED}. The settings here have other weights, which wrote other texts.")
     if tried.empty or ar.empty:
         return Finding(sentence="The selection has no run beside its AR run, so there is nothing to choose.")
     reference, scored = ar.iloc[0].to_dict(), bool(tried["loss"].notna().any())
     where = "" if against == PER_FORWARD else f" at batch size {int(reference['batch_size'])}"
     how = _how(rows, tried, reference, against)
-    start = f"Within {_points(points)} of AR's accuracy" if scored else _UNSCORED
+    start = f"Within {_points(points)} of AR's accuracy" if scored else "Of the settings that write AR's own text"
     able = tried[tried["qualifies"]]
     if able.empty and not scored:
-        return Finding(sentence=f"{start}, and no setting here writes that text in every answer.", how=how)
+        return Finding(sentence=f"{_UNSCORED}. No setting here writes it in every answer.", how=how)
     if able.empty:
         least = tried["loss_at_most"].min()
         row = _best(tried[tried["loss_at_most"] == least], against)

@@ -100,6 +100,8 @@ def test_measures_are_those_of_the_statistics(of: Any, store: RunStore, table: p
         )
     assert (row["gained"], row["lost"], row["loss"]) == (0, 24, pytest.approx(30))
     assert row["loss_low"] < 30 < row["loss_high"]
+    itself = table[table["id"] == row["baseline"]].iloc[0]
+    assert (itself["points_low"], itself["points_high"]) == (0, 0)
 
 
 def test_values_that_differ_by_rounding_alone_are_one(fabricate: Any) -> None:

@@ -84,13 +84,13 @@ def test_without_judge_only_ars_text_is_lossless(run_cache: RunCache, run_of: Ru
     rows["same_text"] = 0.5
     none = finding(rows, points=2.0, against=PER_SECOND)
     assert none.chosen is None
-    assert none.sentence.endswith("no setting here writes that text in every answer.")
+    assert none.sentence.endswith("No setting here writes it in every answer.")
     exact = run_of("mars", "sliding_window", 0.95, 1)
     rows.loc[rows["id"] == exact, "same_text"] = 1.0
     found = finding(rows, points=2.0, against=PER_SECOND)
     assert found.chosen == exact
     assert found.sentence == (
-        "These answers were not scored: as accurate as AR is only AR's own text, the fastest at batch size 1 is MARS, "
+        "Of the settings that write AR's own text, the fastest at batch size 1 is MARS, "
         "threshold at τ 0.95: about 140 tokens a second, 1.5× as fast as AR, on 400 problems of 2 families."
     )
 
