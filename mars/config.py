@@ -188,7 +188,7 @@ class MethodSettings(Strict):
         "were accepted and what passes take (auto: with a threshold the text then depends on it)",
         control="choice",
         choices=WINDOWS,
-        note="as many masks as pay",
+        note="as many masks as pay, so runs may differ",
         figure="masks {}",
         code="window",
     )

@@ -72,8 +72,7 @@ def enter(request: LaneRequest, question: Question, live: LiveRun, queue: Admiss
     if checkpoint is None or request.problem:
         raise ValueError(request.problem or f"The checkpoint of {request.title} is not loaded.")
     limits = {"max_new_tokens": question.max_new_tokens, "alternatives": MOST_ALTERNATIVES}
-    threshold = live.slider.threshold
-    settings = to_settings(choice, threshold=threshold, block_size=checkpoint.block_size, **limits)
+    settings = to_settings(choice, threshold=live.slider.threshold, block_size=checkpoint.block_size, **limits)
     control = live.control(settings.threshold, settings.score, follows=choice.steered)
     control.trace = True  # for Step through
     ids = prompt_ids(checkpoint, question.prompt, question.max_new_tokens, earlier, question.answer_prefix)
@@ -120,9 +119,8 @@ def compare(entries: Sequence[Entry], question: Question, live: LiveRun, queue: 
 def finished(identity: str, question: Question, lanes: Sequence[Lane]) -> Run | None:
     """The run to keep, with everything that the lanes have written so far; None if no lane had a pass."""
     asked: dict[str, Any] = {"problem": question.problem, "answer_prefix": question.answer_prefix}
-    if any(lane.records for lane in lanes):
-        return keep(identity, question.prompt, question.max_new_tokens, lanes, **asked)
-    return None
+    began = any(lane.records for lane in lanes)
+    return keep(identity, question.prompt, question.max_new_tokens, lanes, **asked) if began else None
 
 
 def _pass_step(
@@ -156,13 +154,10 @@ def _exact(lanes: Sequence[Lane], baseline: Lane) -> list[Lane]:
 
 def _speed_ups(lanes: Sequence[Lane], baseline: Lane) -> dict[str, float | None]:
     """The speed of each lane over the baseline's, where both have written something; None for another model."""
-    slow = baseline.tally.tokens_per_second
-    written = [lane for lane in lanes if lane is not baseline and slow and lane.tally.tokens_per_second]
+    others = [lane for lane in lanes if lane is not baseline and lane.tally.tokens and baseline.tally.tokens]
     return {
-        lane.key: round(lane.tally.tokens_per_second / slow, 3)
-        if comparable(lane.checkpoint, baseline.checkpoint)
-        else None
-        for lane in written
+        lane.key: round(lane.speed_over(baseline), 3) if comparable(lane.checkpoint, baseline.checkpoint) else None
+        for lane in others
     }
 
 
@@ -206,9 +201,8 @@ class Differences:
     def same(self, ended: Iterable[str]) -> list[str]:
         """The lanes that wrote the baseline's text, if they and the baseline `ended` by themselves."""
         complete = set(ended)
-        if self._baseline not in complete:
-            return []
-        return [other for other in self._common if other in complete and other not in self._different]
+        others = self._common if self._baseline in complete else ()
+        return [other for other in others if other in complete and other not in self._different]
 
     def _others(self, lane: str) -> Iterable[str]:
         return self._common if lane == self._baseline else (lane,)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from app.compare import stream
@@ -44,8 +45,7 @@ class Lane:
     """The output of one checkpoint with one decoder; `key` names the lane everywhere.
 
     `settings` and `prompt_tokens` are those of the run, `earlier` the turns before its question; `written` has the text
-    that each accepted token added. `shared` is true if other runs took part in its passes: then its seconds count
-    their work too.
+    that each accepted token added. `shared`: its seconds count the work of other runs too (`stream.Counts`).
     """
 
     key: str
@@ -94,6 +94,12 @@ class Lane:
             alternatives=MOST_ALTERNATIVES,
         )
         return message, texts
+
+    def speed_over(self, other: Lane) -> float:
+        """The time in which the other would write as many tokens, at its pace behind its prompt, ÷ that of this one."""
+        reading = sum(record.seconds for record in takewhile(lambda one: not one.rows[0].accepted, other.records))
+        pace = (other.tally.seconds - reading) / other.tally.tokens
+        return (reading + pace * self.tally.tokens) / self.tally.seconds
 
     def end(self) -> stream.End:
         """The message that closes the lane; if its decoder gave no reason to end, it was cancelled."""

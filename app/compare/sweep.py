@@ -20,7 +20,7 @@ from app.scheduling import FEWEST_TOKENS, LiveRun
 from mars.decoders import BASELINE
 from mars.schema import StrictDict
 
-THRESHOLDS = (0.9, 0.8, 0.7, 0.6, 0.5)
+THRESHOLDS = (0.99, 0.95, 0.9, 0.7, 0.5)
 
 
 class SweepOpening(StrictDict):
@@ -34,8 +34,8 @@ class SweepOpening(StrictDict):
 class Swept(StrictDict):
     """A finished text. `threshold` is None for AR.
 
-    `speed` is its tokens a second over AR's, None for AR and for a model of another size; `differing` counts the tokens
-    in which the text differs from AR's, of those of the `longer` text.
+    `speed` is that over AR (`Lane.speed_over`), None for AR and for a model of another size; `differing` counts the
+    tokens in which the text differs from AR's, of those of the `longer` text.
     """
 
     kind: Literal["swept"]
@@ -106,7 +106,7 @@ def row(lane: Lane, baseline: Lane) -> Swept:
         "tokens": tally.tokens,
         "tokensPerForward": round(tally.tokens_per_forward, 4),
         "seconds": round(tally.seconds, 5),
-        "speed": round(tally.tokens_per_second / baseline.tally.tokens_per_second, 4) if other and same else None,
+        "speed": round(lane.speed_over(baseline), 4) if other and same else None,
         "differing": differing(lane.written, baseline.written),
         "longer": max(tally.tokens, baseline.tally.tokens),
     }

@@ -118,7 +118,7 @@ def test_a_sweep_is_one_click(bench: Page) -> None:
     tab.wait_for_selector(".lens-sweep[data-state=done]")
     tab.wait_for_selector("#run:enabled")
     rows = [row.split("\t") for row in tab.locator(".lens-sweep tbody").inner_text().splitlines()]
-    assert [row[0] for row in rows] == ["AR", "0.9", "0.8", "0.7", "0.6", "0.5"]
+    assert [row[0] for row in rows] == ["AR", "0.99", "0.95", "0.90", "0.70", "0.50"]
     assert rows[0][1] == "1.00"
     assert (rows[0][-1], rows[-1][-1]) == ("–", "2 of 53")
     tab.set_viewport_size({"width": 390, "height": 800})

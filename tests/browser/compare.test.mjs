@@ -56,7 +56,7 @@ test("what proposed a lane's tokens is said by its name", () => {
 test("a lane says from how many tokens its passes pay", () => {
   const said = "A pass takes 13.2 ms, AR's 8.5 ms. Once the prompt is read, more than 1.55 tokens a pass are faster; it writes 1.20.";
   assert.equal(costWords(1.2, 13.2, 8.5), said);
-  assert.match(costWords(2.1, 8.4, 8.5), /Once the prompt is read, any number of tokens a pass is faster; it writes 2\.10\.$/);
+  assert.match(costWords(2.1, 8.4, 8.5), /It writes 2\.10 tokens in no more time than AR takes for one\.$/);
   assert.match(costWords(2.1, 1316.14, 99.96), /^A pass takes 1,316 ms, AR's 100.0 ms\./);
 });
 

@@ -87,8 +87,8 @@ const inWords = (positions) =>
 const inMilliseconds = (value) => decimals(value, value < 100 ? 1 : 0);
 
 export function costWords(gain, milliseconds, base) {
-  const more = `more than ${decimals(milliseconds / base, 2)} tokens a pass are`;
-  const needed = milliseconds > base ? more : "any number of tokens a pass is";
   const times = `A pass takes ${inMilliseconds(milliseconds)} ms, AR's ${inMilliseconds(base)} ms.`;
-  return `${times} Once the prompt is read, ${needed} faster; it writes ${decimals(gain, 2)}.`;
+  if (milliseconds <= base) return `${times} It writes ${decimals(gain, 2)} tokens in no more time than AR takes for one.`;
+  const least = `more than ${decimals(milliseconds / base, 2)} tokens a pass are`;
+  return `${times} Once the prompt is read, ${least} faster; it writes ${decimals(gain, 2)}.`;
 }

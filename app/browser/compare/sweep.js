@@ -12,8 +12,9 @@ const DIFFERS = "Tokens in which the text differs from AR's, and the length of t
 // label, explanation, value of a row
 const COLUMNS = [
   ["tokens / pass", "Tokens ÷ passes that write.", ({ tokensPerForward }) => decimals(tokensPerForward, 2)],
+  ["tokens", "Those of the whole answer.", ({ tokens }) => tokens],
   ["seconds", "Model time of the whole answer, the prompt included.", ({ seconds }) => decimals(seconds, 2)],
-  ["speed of AR", "Its tokens a second ÷ those of AR: above 1 it is faster.", speedWords],
+  ["speed of AR", "AR's time for as many tokens ÷ its own: above 1 it is faster.", speedWords],
   ["tokens that differ from AR's", DIFFERS, apart],
 ];
 
@@ -51,7 +52,7 @@ class Sweep extends RunView {
   }
 
   swept(row) {
-    const name = make("th", "", row.threshold === null ? "AR" : decimals(row.threshold, 1), { scope: "row" });
+    const name = make("th", "", row.threshold === null ? "AR" : decimals(row.threshold, 2), { scope: "row" });
     const cells = COLUMNS.map(([, , read]) => make("td", "number", read(row)));
     this.body.append(put(make("tr", row.threshold === null ? "lens-lane-ar" : "lens-lane-masks"), name, ...cells));
   }

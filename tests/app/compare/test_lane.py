@@ -1,6 +1,7 @@
 """What a lane tells the page of each pass."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -45,6 +46,18 @@ def test_every_token_has_its_alternatives_the_surest_first(checkpoint: Any) -> N
             assert ends or alternatives[0][0] == piece
             shares = [share for _, share in alternatives]
             assert shares == sorted(shares, reverse=True)
+
+
+def test_a_short_answer_is_as_fast_as_a_long_one(checkpoint: Any) -> None:
+    """Reading the prompt counts once, however long the answers are."""
+    ids = checkpoint.encode("How many sheep?")
+    long, short = lanes = [Lane(key, "AR", "autoregressive", checkpoint) for key in "ab"]
+    for lane, count in zip(lanes, (12, 3), strict=True):
+        settings = DecodingSettings(threshold=None, max_new_tokens=count)
+        for record in DECODERS[lane.decoder](checkpoint.engine, [ids], settings, Control(None)):
+            lane.add(replace(record, seconds=1.0 if record.rows[0].accepted else 9.0))
+    assert (long.tally.tokens, short.tally.seconds) == (12, 12.0)
+    assert (short.speed_over(long), long.speed_over(short)) == (1.0, 1.0)
 
 
 def test_ghosts_are_what_was_proposed_and_refused(checkpoint: Any) -> None:

@@ -40,7 +40,7 @@ def test_a_row_for_ar_and_each_threshold(make_runner: MakeRunner) -> None:
     runner = make_runner()
     messages = told(runner, begin(runner))
     baseline, *others = rows(messages)
-    assert [row["threshold"] for row in rows(messages)] == [None, 0.9, 0.8, 0.7, 0.6, 0.5]
+    assert [row["threshold"] for row in rows(messages)] == [None, 0.99, 0.95, 0.9, 0.7, 0.5]
     assert (baseline["tokensPerForward"], baseline["speed"], baseline["differing"]) == (1.0, None, 0)
     passes = [row["tokens"] / row["tokensPerForward"] for row in others]
     assert passes == sorted(passes, reverse=True)  # a lower τ accepts more a pass
