@@ -47,6 +47,8 @@ def _messages(run: Run) -> Iterator[Mapping[str, object]]:
     for lane in run.lanes:
         yield stream.End(kind="end", lane=lane.key, reason=lane.finish_reason, tail="")
     for lane in others:
+        if lane.text == baseline.text and lane.finish_reason == baseline.finish_reason == "stop":
+            yield stream.Same(kind="same", lanes=[baseline.key, lane.key])
         info = decoders.TABLE.get(lane.decoder)
         if lane.text == baseline.text and info is not None and info.exact:
             yield stream.agreement(lane.key, baseline.key, len(lane.written), whole=True)
@@ -78,10 +80,16 @@ def _cards(run: Run) -> Iterator[stream.Card]:
         info = decoders.TABLE.get(lane.decoder)  # an old run may name one that is gone
         title, family = (info.title, info.family) if info else (lane.decoder, "masks")
         settings = {"checkpoint": lane.checkpoint, "decoder": lane.decoder, **asdict(lane.settings)}
-        prefix = run.question.answer_prefix
-        found = card(lane.key, lane.title, settings, family=family, note=f"{title} · recorded", answer_prefix=prefix)
+        note, prefix = f"{title}{_thresholds(lane)} · recorded", run.question.answer_prefix
+        found = card(lane.key, lane.title, settings, family=family, note=note, answer_prefix=prefix)
         found["earlier"] = [(turn.prompt, turn.answer) for turn in lane.earlier]
         yield found
+
+
+def _thresholds(lane: RunLane) -> str:
+    """The threshold of its passes, or the lowest and the highest; nothing where none decided."""
+    found = {row.threshold for record in lane.records for row in record.rows if row.threshold is not None}
+    return f", τ {' to '.join(f'{value:.2f}' for value in sorted({min(found), max(found)}))}" if found else ""
 
 
 def card(
