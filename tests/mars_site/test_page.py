@@ -168,6 +168,11 @@ def test_an_example_plays_to_its_end(look: Visit) -> None:
     run = records.runs()[SHORT]
     tab = look(f"?run={SHORT}", motion="no-preference")
     longest = max(len(lane.written) for lane in run.lanes)
+    early = """() => /^pass [2-9] /.test(document.querySelector('.lens-clock').textContent)
+        && ['.lens-ratio', '[data-counter=tokensPerForward]'].map(part =>
+            [...document.querySelectorAll(`#stage ${part}`)].map(node => node.textContent))"""
+    heads, feet = tab.wait_for_function(early).json_value()
+    assert heads == feet, "of what it shows so far"
     tab.wait_for_function("n => document.querySelector('.lens-clock').textContent === `pass ${n} of ${n}`", arg=longest)
     assert tab.input_value("#prompt textarea") == run.question.prompt
     for lane in run.lanes:

@@ -134,6 +134,7 @@ export class LaneView {
     const { passes, tokens, seconds } = counts;
     const more = this.recorded ? plural(tokens, "token") : `${decimals(seconds, 2)} s`;
     this.summary.textContent = `${plural(passes, "pass", "passes")} · ${more}`;
+    if (this.recorded) this.head(passes ? decimals(counts.tokensPerForward, 2) : "–", "tokens / pass");
     this.counters.show({ counts, milliseconds: this.milliseconds(this.passes.slice(0, this.gone ?? undefined)) });
   }
 
@@ -145,11 +146,10 @@ export class LaneView {
 
   // Beside `base`, the lane that the others are compared with. This is of the whole run, whatever of it a replay shows.
   draw(base) {
-    const { shared, tokensPerForward } = this.now;
+    const { shared } = this.now;
     this.counters.draw(this.positions);
     this.note.textContent = `${this.spent}${this.alone ? ` ${OTHER_MODEL}` : ""}${shared ? SHARED : ""}`;
-    if (this.recorded) this.head(decimals(tokensPerForward, 2), "tokens / pass");
-    else if (!this.said) this.ratio(null, base.lane.title, base === this);
+    if (!this.recorded && !this.said) this.ratio(null, base.lane.title, base === this);
   }
 
   // `other` names the lane that it differs from, where there are several.
