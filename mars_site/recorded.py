@@ -11,7 +11,7 @@ from app.compare.lane import baseline_of
 from app.runs.run import Run, RunLane, shipped
 from mars import decoders
 from mars.decoders import TABLE, FamilyName
-from mars.metrics import Tally
+from mars.metrics import COUNTED, Tally
 
 NAME = "5-first-look"
 
@@ -45,13 +45,15 @@ def _messages(run: Run) -> Iterator[Mapping[str, object]]:
         for tokens in differences.add(message["lane"], texts):
             yield stream.Difference(kind="difference", tokens=tokens, baseline=baseline.key)
     for lane in run.lanes:
-        yield stream.End(kind="end", lane=lane.key, reason=lane.finish_reason, tail="")
+        parted = differences.add(lane.key, ends=True) if lane.finish_reason == "stop" else []
+        ends = stream.End(kind="end", lane=lane.key, reason=lane.finish_reason, tail="")
+        yield from (ends, *(stream.Difference(kind="difference", tokens=one, baseline=baseline.key) for one in parted))
+    alike = differences.same(lane.key for lane in run.lanes if lane.finish_reason == "stop")
+    yield from (stream.Same(kind="same", lanes=[baseline.key, other]) for other in alike)
     for lane in others:
-        if lane.text == baseline.text and lane.finish_reason == baseline.finish_reason == "stop":
-            yield stream.Same(kind="same", lanes=[baseline.key, lane.key])
         info = decoders.TABLE.get(lane.decoder)
         if lane.text == baseline.text and info is not None and info.exact:
-            yield stream.agreement(lane.key, baseline.key, len(lane.written), whole=True)
+            yield stream.agreement(lane.key, baseline.key, len(lane.written), whole=lane.key in alike)
 
 
 def _passes(lane: RunLane) -> Iterator[tuple[stream.Pass, list[str]]]:
@@ -87,9 +89,9 @@ def _cards(run: Run) -> Iterator[stream.Card]:
 
 
 def _thresholds(lane: RunLane) -> str:
-    """The threshold of its passes, or the lowest and the highest; nothing where none decided."""
-    found = {row.threshold for record in lane.records for row in record.rows if row.threshold is not None}
-    return f", τ {' to '.join(f'{value:.2f}' for value in sorted({min(found), max(found)}))}" if found else ""
+    """The threshold of its passes, or that it moved; nothing where none ever decided."""
+    found = {record.rows[0].threshold for record in lane.records if record.phase in COUNTED}
+    return "" if found <= {None} else f", τ {found.pop():g}" if len(found) == 1 else ", τ moved"
 
 
 def card(

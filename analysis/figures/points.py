@@ -91,8 +91,8 @@ def _measured(runs: RunStore, row: dict[str, Any], task: str, baselines: _Baseli
             found[SAME_TEXT] = _or_none(identical_texts, marked, theirs)
         difference = paired_difference(marked, theirs)
         flat |= {"gained": difference.gained, "lost": difference.lost}
-        itself = judge["id"] == baseline[0]  # nothing differs from itself, however few the problems
-        found[POINTS] = Interval(0.0, 0.0, 0.0) if itself else difference.score_interval()
+        itself = judge["id"] == baseline[0] and row["decoder"] == BASELINE  # AR does not differ from itself
+        found[POINTS] = Interval(0.0) if itself else difference.score_interval()
         found[LOSS] = found[POINTS].scaled(-1)
     for name, interval in found.items():
         ends = interval.columns(name).items()

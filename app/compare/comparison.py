@@ -154,7 +154,7 @@ def _exact(lanes: Sequence[Lane], baseline: Lane) -> list[Lane]:
 
 def _speed_ups(lanes: Sequence[Lane], baseline: Lane) -> dict[str, float | None]:
     """The speed of each lane over the baseline's, where both have written something; None for another model."""
-    others = [lane for lane in lanes if lane is not baseline and lane.tally.tokens and baseline.tally.tokens]
+    others = [lane for lane in lanes if lane is not baseline and lane.tally.seconds and baseline.tally.tokens]
     return {
         lane.key: round(lane.speed_over(baseline), 3) if comparable(lane.checkpoint, baseline.checkpoint) else None
         for lane in others

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from itertools import takewhile
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from app.compare import stream
@@ -97,7 +96,7 @@ class Lane:
 
     def speed_over(self, other: Lane) -> float:
         """The time in which the other would write as many tokens, at its pace behind its prompt, ÷ that of this one."""
-        reading = sum(record.seconds for record in takewhile(lambda one: not one.rows[0].accepted, other.records))
+        reading = sum(record.seconds for record in other.records if record.phase == "prefill")
         pace = (other.tally.seconds - reading) / other.tally.tokens
         return (reading + pace * self.tally.tokens) / self.tally.seconds
 

@@ -164,7 +164,7 @@ class Correctness(StrictDict):
 
 
 class SpeedUp(StrictDict):
-    """The speed-up of each other lane, in output tokens per second of model time; None for a model of another size."""
+    """The speed of each other lane over the baseline's (`Lane.speed_over`); None for a model of another size."""
 
     kind: Literal["speedup"]
     ratios: dict[str, float | None]

@@ -238,10 +238,10 @@ def stop_words(value: object, start: Start) -> str:
         measured = sorted(f"{stop.threshold:.2f}" for stop in start.stops)
         return f"Accuracy and speed were measured at τ {', '.join(measured)}." if measured else ""
     points, low, high = stop.points
-    change = f"{points:+.1f} points against AR [{low:+.1f}, {high:+.1f}]".replace("-", "−")
-    fast, passes = "{:.1f}× its speed [{:.1f}, {:.1f}]", f"{stop.tokens_per_forward:.1f} tokens a pass"
+    change = f"{points:+.1f} points against AR [{low:+.1f}, {high:+.1f}] (n = {stop.n:,})".replace("-", "−")
+    fast, passes = "{:.1f}× AR's speed [{:.1f}, {:.1f}]", f"{stop.tokens_per_forward:.1f} tokens a pass"
     speed = fast.format(*stop.speed) if stop.speed else passes
-    return f"On {stop.n:,} problems like those of its training, masks fixed: {change}, {speed}"
+    return f"On problems like MARS's training, masks fixed: {change}, {speed}"
 
 
 def threshold_words(value: object) -> str:

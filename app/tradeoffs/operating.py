@@ -34,14 +34,15 @@ def finding(rows: pd.DataFrame, *, points: float, against: str) -> Finding:
     """
     ar, tried = references(rows, against), judged(rows, points=points, against=against)
     tried = tried[tried["decoder"] != decoders.BASELINE]
-    if tried.empty and rows["agreement"].notna().any():
-        return Finding(sentence=f"{_UNSCORED}. The settings here have other weights, which wrote other texts.")
+    others = rows.loc[rows["decoder"] != decoders.BASELINE, ["agreement", "same_text"]]
+    if tried.empty and others["agreement"].notna().any() and others["same_text"].isna().all():
+        return Finding(sentence=f"{_UNSCORED}. The settings here have other weights, so other texts are expected.")
     if tried.empty or ar.empty:
         return Finding(sentence="The selection has no run beside its AR run, so there is nothing to choose.")
     reference, scored = ar.iloc[0].to_dict(), bool(tried["loss"].notna().any())
     where = "" if against == PER_FORWARD else f" at batch size {int(reference['batch_size'])}"
     how = _how(rows, tried, reference, against)
-    start = f"Within {_points(points)} of AR's accuracy" if scored else "Of the settings that write AR's own text"
+    start = f"Within {_points(points)} of AR's accuracy" if scored else "Not scored. Of the settings with AR's text"
     able = tried[tried["qualifies"]]
     if able.empty and not scored:
         return Finding(sentence=f"{_UNSCORED}. No setting here writes it in every answer.", how=how)

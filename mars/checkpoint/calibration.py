@@ -32,7 +32,7 @@ class Calibration(Open):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stop(Open):
-    """A run on `n` problems: points of accuracy to AR's and the speed over AR's, both with the ends of the interval."""
+    """Points of accuracy to AR's on `n` problems, and the speed over AR's on some; both with the interval's ends."""
 
     threshold: float
     n: int

@@ -7,6 +7,7 @@ import { reasonOf } from "../../app/browser/compare/card.js";
 import { keepLast } from "../../app/browser/compare/controls.js";
 import { costWords } from "../../app/browser/compare/counters.js";
 import { letterWords, proposedBy, proposedWords } from "../../app/browser/shared/tokens.js";
+import { Lane } from "../../mars_site/browser/live/lane.js";
 import { scaled } from "../../app/browser/tradeoffs/plot.js";
 
 globalThis.document = { getElementById: () => ({ textContent: process.env.LENS_DECODERS }) }; // as test_modules.py gives it
@@ -54,10 +55,16 @@ test("what proposed a lane's tokens is said by its name", () => {
 });
 
 test("a lane says from how many tokens its passes pay", () => {
-  const said = "A pass takes 13.2 ms, AR's 8.5 ms. Once the prompt is read, more than 1.55 tokens a pass are faster; it writes 1.20.";
+  const said = "A pass takes 13.2 ms, AR's 8.5 ms. Once the prompt is read, a pass of more than 1.55 tokens is faster; this lane writes 1.20.";
   assert.equal(costWords(1.2, 13.2, 8.5), said);
-  assert.match(costWords(2.1, 8.4, 8.5), /It writes 2\.10 tokens in no more time than AR takes for one\.$/);
+  assert.match(costWords(2.1, 8.4, 8.5), /This lane writes 2\.10 tokens in no more time than AR takes for one\.$/);
   assert.match(costWords(2.1, 1316.14, 99.96), /^A pass takes 1,316 ms, AR's 100.0 ms\./);
+});
+
+test("a live lane's speed is that of AR's time for as many tokens", () => {
+  const records = [{ phase: "prefill", seconds: 9 }];
+  const lane = (tokens, seconds) => Object.assign(new Lane({}, {}, []), { tokens, seconds, records });
+  assert.equal(lane(3, 12).over(lane(12, 21)), 1);
 });
 
 const { opening: OPENING, wrote: WROTE } = BOARD;

@@ -25,6 +25,15 @@ def test_each_pass_stands_at_its_number() -> None:
         assert "".join(token[0] for each in passes for token in each["tokens"]) == "".join(lane.written)
 
 
+def test_texts_that_part_and_thresholds_that_move_are_named() -> None:
+    lines = [json.loads(line) for line in recorded.played(shipped()["4-python"]).splitlines()]
+    assert {"ar": 12, "mars-0-9": 12} in [line["tokens"] for line in lines if line["kind"] == "difference"]
+    lane, end = RUN.lanes[1], RUN.lanes[1].records[-1]
+    moved = replace(end, rows=(replace(end.rows[0], threshold=None),))
+    told = recorded.played(replace(RUN, lanes=(replace(lane, records=(*lane.records[:-1], moved)),)))
+    assert json.loads(told.splitlines()[0])["lanes"][0]["note"] == "MARS, threshold, τ moved · recorded"
+
+
 def test_a_decoder_that_is_gone_is_played() -> None:
     """An old run of block diffusion opens, also as a page of its own."""
     lanes = tuple(

@@ -88,7 +88,8 @@ const inMilliseconds = (value) => decimals(value, value < 100 ? 1 : 0);
 
 export function costWords(gain, milliseconds, base) {
   const times = `A pass takes ${inMilliseconds(milliseconds)} ms, AR's ${inMilliseconds(base)} ms.`;
-  if (milliseconds <= base) return `${times} It writes ${decimals(gain, 2)} tokens in no more time than AR takes for one.`;
-  const least = `more than ${decimals(milliseconds / base, 2)} tokens a pass are`;
-  return `${times} Once the prompt is read, ${least} faster; it writes ${decimals(gain, 2)}.`;
+  const writes = decimals(gain, 2);
+  if (milliseconds <= base) return `${times} This lane writes ${writes} tokens in no more time than AR takes for one.`;
+  const least = decimals(milliseconds / base, 2);
+  return `${times} Once the prompt is read, a pass of more than ${least} tokens is faster; this lane writes ${writes}.`;
 }

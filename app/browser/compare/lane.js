@@ -170,7 +170,9 @@ export class LaneView {
   // Over `baseline`; null until it is known, and for a lane with another model.
   ratio(ratio, baseline, isBaseline = false) {
     this.said = Boolean(ratio);
-    if (!isBaseline) this.head(ratio ? `${decimals(ratio, 2)}×` : "–", baseline, "the speed of ");
+    if (isBaseline) return;
+    this.head(ratio ? `${decimals(ratio, 2)}×` : "–", baseline, "the speed of ");
+    this.speed.title = `${baseline}'s time for as many tokens ÷ its own, the prompt included.`;
   }
 
   // `before` is left out where the head has no room.

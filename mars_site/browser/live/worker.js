@@ -76,7 +76,7 @@ function turn() {
 function ended(lanes) {
   const baseline = lanes.find(({ card }) => card.family === "ar") ?? lanes[0];
   const others = lanes.filter((lane) => lane !== baseline);
-  const ratios = Object.fromEntries(others.map((lane) => [lane.card.key, lane.speed / baseline.speed]));
+  const ratios = Object.fromEntries(others.map((lane) => [lane.card.key, lane.over(baseline)]));
   return [...comparisons(baseline, others), { kind: "speedup", ratios, baseline: baseline.card.key }];
 }
 

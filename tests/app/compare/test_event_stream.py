@@ -214,8 +214,3 @@ def test_a_message_is_one_line_without_tags(text: str) -> None:
     assert line.count("\n") == 1
     assert "<" not in line
     assert json.loads(line)["sentence"] == text
-
-
-def test_numbers_that_json_lacks_are_refused() -> None:
-    with pytest.raises(ValueError):
-        stream.line(stream.SpeedUp(kind="speedup", ratios={"b": float("nan")}, baseline="a"))

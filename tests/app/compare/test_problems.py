@@ -36,7 +36,3 @@ def test_an_impossible_seed_gets_a_sentence(seed: object) -> None:
 def test_an_unknown_family_gets_a_sentence() -> None:
     with pytest.raises(ValueError, match="Choose one of the families"):
         problems.find("astrology", 1)
-
-
-def test_new_seeds_are_in_range() -> None:
-    assert all(0 <= problems.new_seed() <= problems.LARGEST_SEED for _ in range(100))

@@ -32,7 +32,7 @@ def test_cost_of_a_pass_stands_beside_ar(mount: Mount, play: Any) -> None:
     play.feed(tab, *(play.passed("a", number, [play.token("x")]) for number in (1, 2)), *slow)
     said = tab.locator("[data-lane=b] .lens-cost-said")
     said.wait_for()
-    assert "A pass takes 600 ms, AR's 500 ms. Once the prompt is read, more than 1.20" in said.inner_text()
+    assert "A pass takes 600 ms, AR's 500 ms. Once the prompt is read, a pass of more than 1.20" in said.inner_text()
     assert tab.locator("[data-lane=a] .lens-cost").is_hidden()
 
 

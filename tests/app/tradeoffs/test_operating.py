@@ -90,7 +90,7 @@ def test_without_judge_only_ars_text_is_lossless(run_cache: RunCache, run_of: Ru
     found = finding(rows, points=2.0, against=PER_SECOND)
     assert found.chosen == exact
     assert found.sentence == (
-        "Of the settings that write AR's own text, the fastest at batch size 1 is MARS, "
+        "Not scored. Of the settings with AR's text, the fastest at batch size 1 is MARS, "
         "threshold at τ 0.95: about 140 tokens a second, 1.5× as fast as AR, on 400 problems of 2 families."
     )
 

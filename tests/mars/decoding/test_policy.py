@@ -103,12 +103,6 @@ def test_a_text_is_tried_with_one_mask_until_that_is_right() -> None:
     assert {spent for [spent] in passes.spent[-60:]} == {0, 1}
 
 
-def test_a_text_without_luck_spends_little_beside_one_that_has_it() -> None:
-    passes = Passes(lambda columns, masked: 1.0, [0.0, 0.95])
-    passes.run(200)
-    assert sum(spent > 0 for spent, _ in passes.spent) < 60
-
-
 @pytest.mark.parametrize("others", [[], [0.95]])
 def test_a_text_that_turns_predictable_gets_masks_again(others: list[float]) -> None:
     passes = Passes(flat, [0.0, *others])
@@ -171,6 +165,7 @@ def test_each_row_spends_what_its_text_is_worth() -> None:
     passes.run(400)
     high, low = (sum(sum(spent[row] for row in rows) for spent in passes.spent[-100:]) for rows in ((0, 2), (1, 3)))
     assert high > 3 * low
+    assert sum(spent > 0 for _, spent, *_ in passes.spent) < 200, "not even one in each"
 
 
 @pytest.mark.parametrize(("seconds", "chance", "most"), [(flat, 0.95, 7), (steep, 0.5, 0)])
