@@ -238,7 +238,7 @@ def stop_words(value: object, start: Start) -> str:
         measured = sorted(f"{stop.threshold:.2f}" for stop in start.stops)
         return f"Accuracy and speed were measured at τ {', '.join(measured)}." if measured else ""
     points, low, high = stop.points
-    change = f"{points:+.1f} points against AR [{low:+.1f}, {high:+.1f}] (n = {stop.n:,})".replace("-", "−")
+    change = f"{points:+.1f} points against AR [{low:+.1f}, {high:+.1f}] (n\u00a0=\u00a0{stop.n:,})".replace("-", "−")
     fast, passes = "{:.1f}× AR's speed [{:.1f}, {:.1f}]", f"{stop.tokens_per_forward:.1f} tokens a pass"
     speed = fast.format(*stop.speed) if stop.speed else passes
     return f"On problems like MARS's training, masks fixed: {change}, {speed}"

@@ -81,8 +81,8 @@ def test_a_pair_begins_where_its_record_says(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        (0.99, f"{ON}+0.2 points against AR [−1.6, +1.1] (n = 1,200), 2.1× AR's speed [2.0, 2.3]"),
-        (0.8, f"{ON}−1.7 points against AR [−3.2, +0.2] (n = 1,200), 2.8 tokens a pass"),
+        (0.99, f"{ON}+0.2 points against AR [−1.6, +1.1] (n\u00a0=\u00a01,200), 2.1× AR's speed [2.0, 2.3]"),
+        (0.8, f"{ON}−1.7 points against AR [−3.2, +0.2] (n\u00a0=\u00a01,200), 2.8 tokens a pass"),
         (0.9, "Accuracy and speed were measured at τ 0.80, 0.99."),
         (1.0, "Accuracy and speed were measured at τ 0.80, 0.99."),
     ],
