@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any
 
 from app.compare import stream
-from app.compare.comparison import Differences
+from app.compare.comparison import Differences, parted
 from app.compare.lane import baseline_of
 from app.runs.run import Run, RunLane, shipped
 from mars import decoders
@@ -42,12 +42,11 @@ def _messages(run: Run) -> Iterator[Mapping[str, object]]:
     passes = [found for lane in run.lanes for found in _passes(lane)]
     for message, texts in sorted(passes, key=lambda found: found[0]["number"]):
         yield message
-        for tokens in differences.add(message["lane"], texts):
-            yield stream.Difference(kind="difference", tokens=tokens, baseline=baseline.key)
+        yield from parted(differences.add(message["lane"], texts), baseline)
     for lane in run.lanes:
-        parted = differences.add(lane.key, ends=True) if lane.finish_reason == "stop" else []
-        ends = stream.End(kind="end", lane=lane.key, reason=lane.finish_reason, tail="")
-        yield from (ends, *(stream.Difference(kind="difference", tokens=one, baseline=baseline.key) for one in parted))
+        yield stream.End(kind="end", lane=lane.key, reason=lane.finish_reason, tail="")
+        if lane.finish_reason == "stop":
+            yield from parted(differences.add(lane.key, ends=True), baseline)
     alike = differences.same(lane.key for lane in run.lanes if lane.finish_reason == "stop")
     yield from (stream.Same(kind="same", lanes=[baseline.key, other]) for other in alike)
     for lane in others:

@@ -11,7 +11,7 @@ from app.compare.lane import MOST_ALTERNATIVES, Lane, baseline_of, keep
 from app.compare.lane_choice import to_settings
 from app.compare.lane_request import LaneRequest, comparable
 from app.compare.starting import device_lock, is_shared, prompt_ids, race, start
-from app.runs.run import MAX_TURNS, Run, Turn
+from app.runs.run import MAX_TURNS, Run, RunLane, Turn
 from app.scheduling import USUAL_LIMITS, AdmissionQueue, Limits, LiveRun
 from mars.config import DEFAULT_NEW_TOKENS
 from mars.decoders import BASELINE, TABLE
@@ -100,8 +100,8 @@ def compare(entries: Sequence[Entry], question: Question, live: LiveRun, queue: 
             yield _pass_step(lane, record, clock_seconds, lanes, differences)
         else:
             del open_lanes[lane.key]
-            parted = differences.add(lane.key, ends=True) if lane.finish_reason == "stop" else []
-            yield Step((lane.end(), *_parted(parted, baseline)))
+            apart = differences.add(lane.key, ends=True) if lane.finish_reason == "stop" else []
+            yield Step((lane.end(), *parted(apart, baseline)))
         if live.stopped and any(lane.finish_reason is None for lane in lanes):
             yield Step(tuple(lane.end() for lane in open_lanes.values()))
             break
@@ -129,7 +129,7 @@ def _pass_step(
     message, pieces = lane.add(record)
     messages: list[stream.Message] = [message]
     baseline = baseline_of(lanes)
-    messages += _parted(differences.add(lane.key, pieces), baseline)
+    messages += parted(differences.add(lane.key, pieces), baseline)
     exact = {other.key for other in _exact(lanes, baseline)}
     for other, tokens in differences.agreeing(lane.key).items():
         if tokens and other in exact:
@@ -140,7 +140,7 @@ def _pass_step(
     return Step(tuple(messages), lane.key, pass_seconds=record.seconds, began_seconds=began)
 
 
-def _parted(found: list[dict[str, int]], baseline: Lane) -> list[stream.Difference]:
+def parted(found: list[dict[str, int]], baseline: Lane | RunLane) -> list[stream.Difference]:
     return [stream.Difference(kind="difference", tokens=tokens, baseline=baseline.key) for tokens in found]
 
 

@@ -163,9 +163,9 @@ class Policy:
         known = self.times.knows(columns) or any(row.own.most_masks and not row.own.adapts for row in rows)
         spends = (self._spends or tries) and known and not bare
         for row, reach, count in zip(adapting, reaches, wanted, strict=True):
-            # After passes in which none was right, one mask is tried until it is: a miss says as much for less.
-            one = self._spends and not reach.found and reach.missed >= TIMED
-            row.price, row.masks = self._price, (min(count, 1) if one else count) if spends else 0
+            # The first passes say what all masks take. Then one is tried until it is right: a miss costs less.
+            most = 1 if self._spends and not reach.found and reach.missed >= TIMED else count
+            row.price, row.masks = self._price, min(count, most) if spends else 0
             row.worth = max(masked / plain - 1, 0.0) * self._tokens
             row.method = row.own.spending(row.masks)
             self._judged[row.number] = row.masks if row.own.phase == "decode" else 0  # others learn as they plan

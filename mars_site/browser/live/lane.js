@@ -59,7 +59,7 @@ export class Lane {
     return this.seconds ? this.tokens / this.seconds : 0;
   }
 
-  // The time in which the other would write as many tokens, at its pace behind its prompt, ÷ that of this one.
+  // The time in which the other would write as many tokens, at its pace behind its prompt, ÷ that of this one (app/compare/lane.py).
   over(other) {
     const read = other.records.filter(({ phase }) => phase === "prefill").reduce((sum, one) => sum + one.seconds, 0);
     return (read + ((other.seconds - read) / other.tokens) * this.tokens) / this.seconds;
