@@ -59,7 +59,7 @@ class Limits:
         """The length limit as a whole number; ValueError if it is none, or out of range."""
         found = whole(tokens)
         if not isinstance(found, int) or isinstance(found, bool) or not FEWEST_TOKENS <= found <= self.new_tokens:
-            raise ValueError(f"The length limit must be between {FEWEST_TOKENS} and {self.new_tokens} new tokens.")
+            raise ValueError(f"The length limit must be a whole number between {FEWEST_TOKENS} and {self.new_tokens}.")
         return found
 
 

@@ -102,9 +102,7 @@ class Tab:
             label = "Animation speed (measured times do not change)"
             self.pace = gr.Radio(list(PACES.items()), value=first.pace, label=label, elem_id="pace", min_width=10)
             self.count = build_count()
-            self.limit = gr.Number(
-                first.max_new_tokens, label="Length limit", precision=0, elem_id="limit", min_width=10
-            )
+            self.limit = gr.Number(first.max_new_tokens, label="Length limit", elem_id="limit", min_width=10)
         self.form.choose()
         self.row = LaneRow(self.count, list(self.runner.models.sources), first)
 

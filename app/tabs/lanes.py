@@ -12,7 +12,7 @@ from app.compare.lane_choice import LANE_KEYS, OWN, PRESETS, SLIDING, LaneChoice
 from app.models.pairs import Pair
 from app.tabs.parts import HIDDEN, LATEST
 from mars import decoders
-from mars.config import DEFAULT_THRESHOLD, DEFAULTS, SCORES, SETTINGS, ScoreName
+from mars.config import DEFAULT_THRESHOLD, SCORES, SETTINGS, ScoreName
 from mars.options import DEFAULT_ENTROPY
 from mars.schema import checked, shown
 
@@ -121,8 +121,7 @@ class LaneControls:
             self._add(name, gr.Checkbox, setting.title, min_width=160)
         else:
             options: dict[str, Any] = {"placeholder": "as trained"} if name == "block_size" else {}
-            options |= {"precision": 0} if isinstance(DEFAULTS[name], int) else {"step": setting.step}
-            self._add(name, gr.Number, setting.title, min_width=110, **options)
+            self._add(name, gr.Number, setting.title, step=setting.step, min_width=110, **options)
 
 
 def held(choice: LaneChoice, pair: Pair) -> dict[str, Any]:

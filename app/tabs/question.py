@@ -74,7 +74,7 @@ class QuestionForm:
             self.family = gr.Dropdown(
                 families, value=families[0][1], label="Family", elem_id="family", scale=3, min_width=120
             )
-            self.seed = gr.Number(0, label="Seed", precision=0, elem_id="seed", scale=2, min_width=80)
+            self.seed = gr.Number(0, label="Seed", elem_id="seed", scale=2, min_width=80)
             self.answer = plain("known-answer", label="Known answer")
         self.sections = [*self._rows, chooser]
         """Questions, problems, and the chooser of problems."""

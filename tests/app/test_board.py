@@ -54,7 +54,7 @@ def test_the_table_counts_the_cells_of_the_grid(board: Page) -> None:
     tab.fill("#limit input", "3")
     tab.click("#board-score")
     tab.wait_for_selector("[data-board=failed]")
-    assert status(tab) == "The length limit must be between 16 and 512 new tokens."
+    assert status(tab) == "The length limit must be a whole number between 16 and 512."
     assert tab.locator(".board-body").is_hidden()
     tab.fill("#limit input", "192")
     score(tab)

@@ -110,7 +110,7 @@ def test_a_sweep_is_one_click(bench: Page) -> None:
     tab.fill("#limit input", "3")
     tab.click("#sweep-run")
     tab.wait_for_selector(".lens-sweep[data-state=failed]")
-    assert tab.inner_text(".lens-sweep-status") == "The length limit must be between 16 and 512 new tokens."
+    assert tab.inner_text(".lens-sweep-status") == "The length limit must be a whole number between 16 and 512."
     tab.fill("#limit input", usual)
     look = "stop => { stop.disabled = false; return [getComputedStyle(stop).visibility, stop.disabled = true] }"
     assert tab.locator("#stop").evaluate(look) == ["visible", True]  # also where an earlier run can be followed up

@@ -233,10 +233,10 @@ def test_what_cannot_run_gets_a_sentence(bench: Page) -> None:
     set_pace(tab, "Real time")
     prompt, limit = "#prompt textarea", "#limit input"
     usual = {prompt: "How many sheep?", limit: tab.input_value(limit)}
-    allowed = "The length limit must be between 16 and 512 new tokens."
+    allowed = "The length limit must be a whole number between 16 and 512."
     for field, value, sentence in (
         (prompt, "", "The prompt is empty."),
-        (limit, "0", allowed),
+        (limit, "64.5", allowed),
         (prompt, "x" * 100_000, "The prompt has 100,000 characters; at most 20,000 are read."),
         (limit, "5000", allowed),
         (prompt, "", "The prompt is empty."),

@@ -78,7 +78,7 @@ def test_half_a_surrogate_pair_is_replaced() -> None:
 
 @pytest.mark.parametrize("tokens", [15, 65, 20.5, math.nan, math.inf, "20", None, True, 10**400])
 def test_a_length_out_of_range_is_refused(tokens: Any) -> None:
-    with pytest.raises(ValueError, match="between 16 and 64 new tokens"):
+    with pytest.raises(ValueError, match="a whole number between 16 and 64"):
         Limits(new_tokens=64).check_length(tokens)
 
 

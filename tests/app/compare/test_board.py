@@ -179,7 +179,7 @@ def test_a_slider_may_send_whole_floats() -> None:
         ({"first": -1}, "The first seed must be a whole number from 0 to 999999, got -1"),
         ({"task": "chess"}, "The family must be one of all, word_problems"),
         ({"task": ["logic"]}, "The family must be one of all, word_problems"),
-        ({"max_new_tokens": 8}, "The length limit must be between 16 and 64"),
+        ({"max_new_tokens": 8}, "The length limit must be a whole number between 16 and 64"),
     ],
 )
 def test_an_impossible_plan_gets_a_sentence(wrong: dict[str, Any], sentence: str) -> None:
