@@ -182,7 +182,7 @@ def default_of(store: RunStore, fingerprint: str, baseline: str | None) -> dict[
     in_turns = [(run, speed) for run, speed in _in_turns(own, store, baseline) if _is_usual(run)]
     speeds = {run["settings"]["threshold"]: speed for run, speed in in_turns}
     stops: list[dict[str, Any]] = []
-    for run in sorted(runs, key=lambda entry: -float(entry["settings"]["threshold"])):
+    for run in sorted(runs, key=_order):
         rows, threshold = store.rows(run["id"]), run["settings"]["threshold"]
         speed = time_gain(rows, base) if run["timed"] else speeds.get(threshold)
         stops.append(
@@ -194,16 +194,17 @@ def default_of(store: RunStore, fingerprint: str, baseline: str | None) -> dict[
                 "n": len(rows),
             }
         )
-    within = list(takewhile(lambda stop: stop["points"][0] >= -MOST_LOST, stops))
+    thresholds = [stop for stop in stops if stop["threshold"] is not None]
+    within = list(takewhile(lambda stop: stop["points"][0] >= -MOST_LOST, thresholds))
     origin = {name: ar[name] for name in ("hardware", "dtype", "batch_size", "date", "seed")}
     origin["commit"] = ", ".join(dict.fromkeys(str(entry["commit"]) for entry in (ar, *runs)))
-    start = within[-1] if within else stops[0]
+    start = within[-1] if within else thresholds[0]
     told = {"threshold": start["threshold"], "score": "probability", "most_lost": MOST_LOST, "within": bool(within)}
     return {**told, "stops": stops, "baseline": ar["model"]["name"], **origin}
 
 
 def _swept(store: RunStore, fingerprint: str, baseline: str | None) -> tuple[Entry, list[Entry]] | None:
-    """AR's run on all families and those of the model at thresholds with the same setting, None if there are none.
+    """AR's run on all families and those of the model with the same setting, None if none has a threshold.
 
     Those in turns at batch size 1 come before others, those on most problems before others, the most before fewer.
     """
@@ -220,6 +221,7 @@ def _swept(store: RunStore, fingerprint: str, baseline: str | None) -> tuple[Ent
     for entry in able:
         if entry["model"]["fingerprint"] == fingerprint and _is_usual(entry) and (own := _Setting.of(entry)) in plain:
             found.setdefault(own, []).append(entry)
+    found = {own: runs for own, runs in found.items() if any(run["settings"]["threshold"] is not None for run in runs)}
     if not found:
         return None
     best = max(found, key=lambda setting: (setting.timed, setting.problems, len(found[setting])))
@@ -227,11 +229,11 @@ def _swept(store: RunStore, fingerprint: str, baseline: str | None) -> tuple[Ent
 
 
 def _is_usual(entry: Entry) -> bool:
-    """Whether a threshold alone tells the run from the page's: the block size of the training, all masks."""
+    """Whether the slider alone tells the run from the page's: the block size of the training, all masks."""
     usual = {"score": "probability", "extra_proposal": False, "window": "fixed"}
     wanted = usual | {"block_size": entry["model"]["block_size"]}
     same = all(entry["settings"].get(name, value) == value for name, value in wanted.items())
-    return same and entry["decoder"] == USUAL and entry["settings"]["threshold"] is not None
+    return same and entry["decoder"] == USUAL
 
 
 def _in_turns(own: Sequence[Entry], store: RunStore, baseline: str | None) -> list[tuple[Entry, Interval]]:
@@ -271,7 +273,7 @@ def _clock(runs: Sequence[tuple[Entry, Interval]], store: RunStore) -> str:
 
 
 def _rounded(found: Interval) -> list[float]:
-    return [round(value, 3) for value in (found.value, found.low, found.high)]
+    return [round(value, 4) for value in (found.value, found.low, found.high)]
 
 
 def _default(record: Mapping[str, Any]) -> str:
@@ -283,7 +285,8 @@ def _default(record: Mapping[str, Any]) -> str:
     for stop in found["stops"]:
         speed = "" if stop["speed"] is None else f"{number(Interval(*stop['speed']))} ×"
         shown = f"{stop['tokens_per_forward']:.2f}"
-        lines.append([f"{stop['threshold']:g}", points(Interval(*stop["points"])), shown, speed])
+        name = "one token" if stop["threshold"] is None else f"{stop['threshold']:g}"
+        lines.append([name, points(Interval(*stop["points"])), shown, speed])
     chosen = (
         f"It is the lowest that loses at most {found['most_lost']:g} point by value, as all above it do"
         if found["within"]

@@ -233,13 +233,14 @@ def stop_words(value: object, start: Start) -> str:
     """What was measured at this value of the slider with a fixed window, beside AR; or where it was measured."""
     stop = next((stop for stop in start.stops if stop.threshold == threshold_of(value)), None)
     if stop is None:
-        measured = sorted(f"{stop.threshold:.2f}" for stop in start.stops)
+        measured = sorted(f"{stop.threshold:.2f}" for stop in start.stops if stop.threshold is not None)
         return f"Accuracy and speed were measured at τ {', '.join(measured)}." if measured else ""
     points, low, high = stop.points
     change = f"{points:+.1f} points against AR [{low:+.1f}, {high:+.1f}] (n\u00a0=\u00a0{stop.n:,})".replace("-", "−")
     fast, passes = "{:.1f}× AR's speed [{:.1f}, {:.1f}]", f"{stop.tokens_per_forward:.1f} tokens a pass"
     speed = fast.format(*stop.speed) if stop.speed else passes
-    return f"On problems like MARS's training, masks fixed: {change}, {speed}"
+    where = "On problems like MARS's training" + ("" if stop.threshold is None else ", masks fixed")
+    return f"{where}: {change}, {speed}"
 
 
 def threshold_words(value: object) -> str:

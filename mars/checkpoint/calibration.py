@@ -34,7 +34,7 @@ class Calibration(Open):
 class Stop(Open):
     """Points of accuracy to AR's on `n` problems, and the speed over AR's on some; both with the interval's ends."""
 
-    threshold: float
+    threshold: float | None
     n: int
     points: Measured
     tokens_per_forward: float
@@ -43,7 +43,7 @@ class Stop(Open):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start(Open):
-    """The threshold and score to begin with; `stops` are the thresholds that were measured."""
+    """The threshold and score to begin with; `stops` are the thresholds that were measured, None for one-token mode."""
 
     threshold: float = DEFAULT_THRESHOLD
     score: ScoreName = "probability"

@@ -59,7 +59,7 @@ def test_the_threshold_to_begin_with(fabricate: Any, right: tuple[float, ...], c
     ar = {**fabricate.model("sft", "sft"), "fingerprint": "b" * 16}
     own = {**fabricate.model("mars"), "fingerprint": "a" * 16}
     timed = {"tasks": tuple(TASKS), "problems": 40, "batch_size": 1, "group": "shipped/x"}
-    tried = zip((0.99, 0.9, 0.7, 0.5), right, strict=True)
+    tried = zip((None, 0.99, 0.9, 0.7, 0.5), (0.9, *right), strict=True)
     runs = [fabricate.run(ar, accuracy=0.9, speed=100.0, **timed)]
     runs += [
         fabricate.run(own, "sliding_window", threshold=threshold, accuracy=accuracy, gain=2.0, speed=200.0, **timed)
@@ -69,9 +69,9 @@ def test_the_threshold_to_begin_with(fabricate: Any, right: tuple[float, ...], c
     found = default_of(fabricate.store(runs), "a" * 16, "b" * 16)
     assert found is not None
     assert (found["threshold"], found["within"], found["score"]) == (chosen, within, "probability")
-    assert [stop["threshold"] for stop in found["stops"]] == [0.99, 0.9, 0.7, 0.5]
+    assert [stop["threshold"] for stop in found["stops"]] == [None, 0.99, 0.9, 0.7, 0.5], "one token is no default"
     assert {stop["n"] for stop in found["stops"]} == {40 * len(TASKS)}
-    for stop, accuracy in zip(found["stops"], right, strict=True):
+    for stop, accuracy in zip(found["stops"], (0.9, *right), strict=True):
         value, low, high = stop["points"]
         assert value == pytest.approx(100 * accuracy - 90, abs=1)
         assert low <= value <= high

@@ -42,6 +42,7 @@ def test_no_change_is_dropped_during_another(make_runner: Callable[..., Any]) ->
 
 MEASURED = {"n": 1200, "tokens_per_forward": 2.8}
 STOPS = [
+    MEASURED | {"threshold": None, "points": [-1.3, -3.2, 0.5], "speed": [0.97, 0.89, 1.06]},
     MEASURED | {"threshold": 0.99, "points": [0.25, -1.6, 1.1], "speed": [2.13, 1.96, 2.31]},
     MEASURED | {"threshold": 0.8, "points": [-1.7, -3.2, 0.2], "speed": None},
 ]
@@ -84,7 +85,7 @@ def test_a_pair_begins_where_its_record_says(tmp_path: Path) -> None:
         (0.99, f"{ON}+0.2 points against AR [−1.6, +1.1] (n\u00a0=\u00a01,200), 2.1× AR's speed [2.0, 2.3]"),
         (0.8, f"{ON}−1.7 points against AR [−3.2, +0.2] (n\u00a0=\u00a01,200), 2.8 tokens a pass"),
         (0.9, "Accuracy and speed were measured at τ 0.80, 0.99."),
-        (1.0, "Accuracy and speed were measured at τ 0.80, 0.99."),
+        (1.0, f"{ON[:32]}: −1.3 points against AR [−3.2, +0.5] (n\u00a0=\u00a01,200), 1.0× AR's speed [0.9, 1.1]"),
     ],
 )
 def test_a_stop_says_what_was_measured_there(value: float, words: str) -> None:
