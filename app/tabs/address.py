@@ -114,8 +114,7 @@ def connect(page: gr.Blocks, masthead: gr.HTML, tab: Tab) -> None:
 class DeepLink:
     """Sets the components of `tab` from an address.
 
-    An address that names a problem and no pair was written before there was a choice: it means the pair that has
-    problems.
+    An address that names a problem without its text, and no pair, means the pair that has problems.
     """
 
     def __init__(self, tab: Tab) -> None:
@@ -143,7 +142,7 @@ class DeepLink:
 
     def _pair(self, found: Values) -> Pair:
         tasks = next((pair for pair in self.tab.pairs if pair.tasks), None)
-        if "models" not in found and tasks is not None and found.keys() & {"task", "seed"}:
+        if not found.keys() & {"models", "prompt"} and tasks is not None and found.keys() & {"task", "seed"}:
             return tasks
         return self.tab.pair(found.get("models"))
 

@@ -77,15 +77,16 @@ def test_the_other_pair_is_one_click_away(tab: Page) -> None:
     wait_value(tab, "#lane-c-checkpoint input", "adapted")
     wait_value(tab, "#prompt textarea", SKY)
     tab.wait_for_function("location.search === ''")
-    label, prompt = problems.QUESTIONS[5]
+    label, prompt = problems.QUESTIONS[3]
     tab.click(f".lens-questions button:text('{label}')")
     wait_value(tab, "#prompt textarea", prompt)
-    wait_said(tab, prompt=prompt)
+    wait_said(tab, prompt=prompt, task="python_functions", seed="8")
 
 
 def test_choice_prompt_and_lanes_survive_in_the_address(two_pairs: Any, tab: Page, visit: Visit) -> None:
     other = visit(tab.url)
-    assert other.input_value("#prompt textarea") == problems.QUESTIONS[5][1]
+    assert other.input_value("#prompt textarea") == problems.QUESTIONS[3][1]
+    assert other.input_value("#lane-b-checkpoint input") == "adapted", "a problem that the address names"
     choose(tab, 1)
     tab.wait_for_function("location.search.includes('models=tiny')")
     wait_value(tab, "#lane-a-checkpoint input", "ar-sft")

@@ -93,15 +93,15 @@ test("a saved table is quoted and holds no formula", () => {
 });
 
 test("what another tab asks of Compare is an address", async () => {
-  const { address, asked } = open("?seed=3&task=logic&tau=0.8&b.preset=AR&a.block_size=4&prompt=x");
+  const { address, asked } = open("?models=tiny&seed=3&task=logic&tau=0.8&b.preset=AR&a.block_size=4&prompt=x");
   asks["lens:use"]({ detail: { choice: { checkpoint: "m", draft: null, follows: false, threshold: 0.7, extra_proposal: true } } });
   await new Promise(setImmediate);
   const lane = { "b.checkpoint": "m", "b.extra_proposal": "true", "b.mode": "own", "b.threshold": "0.7" };
-  const left = { tau: "0.8", "a.block_size": "4" };
+  const left = { models: "tiny", tau: "0.8", "a.block_size": "4" };
   assert.deepEqual(asked.at(-1), { seed: "3", task: "logic", prompt: "x", ...left, ...lane });
-  asks["lens:problem"]({ detail: { task: "table_lookup", seed: 5 } });
+  asks["lens:problem"]({ detail: { task: "table_lookup", seed: 5, prompt: "y" } });
   await new Promise(setImmediate);
-  assert.deepEqual(asked.at(-1), { ...left, ...lane, task: "table_lookup", seed: "5" });
+  assert.deepEqual(asked.at(-1), { ...left, ...lane, task: "table_lookup", seed: "5", prompt: "y" });
   address.settings.open({ models: "tiny" });
   await new Promise(setImmediate);
   assert.deepEqual(asked.at(-1), { models: "tiny" });

@@ -154,7 +154,7 @@ class ProblemCard {
     this.number = number;
     const title = make("h3", "", `Problem ${number + 1} · ${family} · seed ${seed}`);
     const compare = () => {
-      announce("lens:problem", { task, seed });
+      announce("lens:problem", { task, seed, prompt });
       handFocus("#run");
     };
     const open = button("lens-tool board-run", "Open this one in Compare", compare);

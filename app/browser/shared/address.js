@@ -145,7 +145,7 @@ class Address {
 }
 
 const SECOND = "b."; // what the names of the second lane's settings begin with
-const OF_A_QUESTION = new Set(["task", "seed", "prompt", "models", "start"]);
+const OF_A_QUESTION = new Set(["task", "seed", "prompt", "start"]);
 
 // The settings of a lane, the fields of a `LaneChoice`, as an address names them.
 function inAddress({ follows = true, threshold = null, ...fields }) {
