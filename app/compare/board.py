@@ -9,7 +9,6 @@ from pydantic import Field
 
 import mars_tasks as tasks
 from analysis.stats.intervals import share
-from analysis.stats.pairs import PairedDifference
 from app.compare import lane_request, problems, stream
 from app.compare.comparison import Entry, Question, race_of
 from app.compare.event_stream import Step
@@ -156,12 +155,11 @@ class ProblemBegun(StrictDict):
 
 
 class Pairs(StrictDict):
-    """The `n` problems that a lane and the baseline have finished, by who is right; `p` is exact McNemar, two-sided."""
+    """The `n` problems that a lane and the baseline have finished, by who is right."""
 
     n: int
     onlyBaseline: int
     onlyThis: int
-    p: float
 
 
 class Score(StrictDict):
@@ -240,13 +238,7 @@ def pairs(lane: BoardLane, baseline: BoardLane) -> Pairs:
     """Both lanes on the problems that both have finished."""
     verdicts = [(mine["right"], theirs["right"]) for mine, theirs in zip(*_both(lane, baseline), strict=True)]
     gained, lost = verdicts.count((True, False)), verdicts.count((False, True))
-    difference = PairedDifference(n=len(verdicts), gained=gained, lost=lost)
-    return {
-        "n": difference.n,
-        "onlyBaseline": lost,
-        "onlyThis": gained,
-        "p": round(difference.p_value, 5),
-    }
+    return {"n": len(verdicts), "onlyBaseline": lost, "onlyThis": gained}
 
 
 def _both(lane: BoardLane, baseline: BoardLane) -> tuple[list[ProblemDone], list[ProblemDone]]:

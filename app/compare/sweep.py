@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from difflib import SequenceMatcher
 from functools import partial
 from typing import Annotated, Literal
 
@@ -34,8 +33,7 @@ class SweepOpening(StrictDict):
 class Swept(StrictDict):
     """A finished text. `threshold` is None for AR.
 
-    `speed` is that over AR (`Lane.speed_over`), None for AR and for a model of another size; `differing` counts the
-    tokens in which the text differs from AR's, of those of the `longer` text.
+    `speed` is that over AR (`Lane.speed_over`), None for AR and for a model of another size.
     """
 
     kind: Literal["swept"]
@@ -44,8 +42,7 @@ class Swept(StrictDict):
     tokensPerForward: float
     seconds: float
     speed: float | None
-    differing: int
-    longer: int
+    text: str
 
 
 Message = Annotated[SweepOpening | Swept | stream.Status | stream.Refusal, Field(discriminator="kind")]
@@ -107,12 +104,5 @@ def row(lane: Lane, baseline: Lane) -> Swept:
         "tokensPerForward": round(tally.tokens_per_forward, 4),
         "seconds": round(tally.seconds, 5),
         "speed": round(lane.speed_over(baseline), 4) if other and same else None,
-        "differing": differing(lane.written, baseline.written),
-        "longer": max(tally.tokens, baseline.tally.tokens),
+        "text": lane.text,
     }
-
-
-def differing(written: Sequence[str], others: Sequence[str]) -> int:
-    """The tokens that have no equal in the other text, in the order of both; a replaced token counts once."""
-    blocks = SequenceMatcher(None, written, others, autojunk=False).get_matching_blocks()
-    return max(len(written), len(others)) - sum(block.size for block in blocks)

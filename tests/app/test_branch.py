@@ -117,10 +117,12 @@ def test_a_sweep_is_one_click(bench: Page) -> None:
     tab.click("#sweep-run")
     tab.wait_for_selector(".lens-sweep[data-state=done]")
     tab.wait_for_selector("#run:enabled")
-    rows = [row.split("\t") for row in tab.locator(".lens-sweep tbody").inner_text().splitlines()]
+    rows = [row.split("\t") for row in tab.locator(".lens-sweep tbody tr:has(th)").all_inner_texts()]
     assert [row[0] for row in rows] == ["AR", "0.99", "0.95", "0.90", "0.70", "0.50"]
     assert rows[0][1] == "1.00"
-    assert (rows[0][-1], rows[-1][-1]) == ("–", "2 of 53")
+    assert (rows[0][-1], rows[-1][-1][-1]) == ("–", "×")
+    tab.locator(".lens-sweep summary").last.click()
+    assert tab.locator(".lens-sweep .lens-pre").last.inner_text().startswith("Let us think.")
     tab.set_viewport_size({"width": 390, "height": 800})
     assert tab.evaluate("document.documentElement.scrollWidth") <= 390
     tab.click(".lens-sweep [aria-label='Close the sweep']")

@@ -30,10 +30,9 @@ function rightWords({ n, right, interval }) {
   return [`${right} of ${n}`, `${percent(right / n)} % (95 %: ${low} to ${high} %)`];
 }
 
-function pairWords({ pairs }, other, over) {
+function pairWords({ pairs }, other) {
   if (!other || !pairs?.n) return [NONE];
-  const chance = over ? `, McNemar p = ${decimals(pairs.p, 2)}` : "";
-  return [`+${pairs.onlyThis} −${pairs.onlyBaseline}`, `of ${pairs.n}${chance}`];
+  return [`+${pairs.onlyThis} −${pairs.onlyBaseline}`, `of ${pairs.n}`];
 }
 
 export class ScoreTable {
@@ -57,7 +56,7 @@ export class ScoreTable {
     const score = model.scores.get(key) ?? {};
     const other = model.baseline !== null && model.baseline !== key;
     const cells = COLUMNS.map(([, , read]) => {
-      const [figure, small] = read(score, other, model.over);
+      const [figure, small] = read(score, other);
       return put(make("td"), make("span", "board-figure", figure), make("span", "lens-note", small));
     });
     const problem = make("td", "board-problem", lane.problem ?? "", { colspan: COLUMNS.length });

@@ -5,9 +5,6 @@ import { OVER, RunView } from "../shared/feed.js";
 import { decimals, oneLine } from "../shared/tokens.js";
 
 const speedWords = ({ speed }) => (speed === null ? "–" : `${decimals(speed, 2)}×`);
-const apart = ({ threshold, differing, longer }) => (threshold === null ? "–" : `${differing} of ${longer}`);
-
-const DIFFERS = "Tokens in which the text differs from AR's, and the length of the longer one.";
 
 // label, explanation, value of a row
 const COLUMNS = [
@@ -15,7 +12,6 @@ const COLUMNS = [
   ["tokens", "Those of the whole answer.", ({ tokens }) => tokens],
   ["seconds", "Model time of the whole answer, the prompt included.", ({ seconds }) => decimals(seconds, 2)],
   ["speed of AR", "AR's time for as many tokens ÷ its own: above 1 it is faster.", speedWords],
-  ["tokens that differ from AR's", DIFFERS, apart],
 ];
 
 class Sweep extends RunView {
@@ -54,7 +50,12 @@ class Sweep extends RunView {
   swept(row) {
     const name = make("th", "", row.threshold === null ? "AR" : decimals(row.threshold, 2), { scope: "row" });
     const cells = COLUMNS.map(([, , read]) => make("td", "number", read(row)));
-    this.body.append(put(make("tr", row.threshold === null ? "lens-lane-ar" : "lens-lane-masks"), name, ...cells));
+    if (row.threshold === null) this.plain = row.text;
+    const words = row.threshold !== null && row.text === this.plain ? "Answer, the same as AR's" : "Answer";
+    const answer = put(make("details"), make("summary", "", words), make("p", "lens-pre", row.text));
+    const below = put(make("tr"), put(make("td", "", "", { colspan: 1 + COLUMNS.length }), answer));
+    const line = put(make("tr", row.threshold === null ? "lens-lane-ar" : "lens-lane-masks"), name, ...cells);
+    this.body.append(line, below);
   }
 
   state(message) {
