@@ -1,7 +1,7 @@
 // The course: a list of pages that tick themselves off, and the page that is open.
 
 import { pageAddress } from "../shared/address.js";
-import { button, keep, keptValue, make, ours, put, status } from "../shared/dom.js";
+import { button, keep, keptValue, make, put, status } from "../shared/dom.js";
 import { SteppedLane } from "../step/lane.js";
 import { PAGES } from "./pages.js";
 
@@ -66,7 +66,7 @@ class Course {
       praise.textContent = this.finished.size === PAGES.length ? "✓ Done, and with it the whole course." : "✓ Done.";
       playground.querySelector(".lit")?.classList.remove("lit");
     };
-    const next = number + 1 < PAGES.length ? this.next(number + 1) : this.invitation();
+    const next = number + 1 < PAGES.length ? this.next(number + 1) : "";
     const title = make("h2", "", `${number + 1}. ${page.title}`, { tabindex: -1 });
     const text = page.text.map((said) => make("p", "", said));
     this.stage.replaceChildren(title, question, ...text, task, playground, praise, next);
@@ -82,13 +82,6 @@ class Course {
       this.stage.querySelector("h2").focus();
     });
   }
-
-  // After the last page, the way to the problem of these pages, with the small models that wrote them.
-  invitation() {
-    const { task, seed } = this.material.problem;
-    const href = ours(`?tab=compare&models=tiny&task=${task}&seed=${seed}&lanes=3`);
-    return make("a", "lens-tool lens-learn-next", "Try the small models in Compare", { href });
-  }
 }
 
 export function mountCourse({ element, props, watch }) {
@@ -100,8 +93,8 @@ export function mountCourse({ element, props, watch }) {
 }
 
 // What the pages draw: lanes of recorded runs, and measured times of passes. `ar`, `mars` and `exact` are lanes of the
-// real model. `small` and `sweep`, from the lowest threshold up, are lanes of the small model, whose answers can be
-// checked; it answers `prompt`, which Compare can ask again as `problem`.
+// real model. `small` and `sweep`, from the lowest threshold up, are lanes of the small model, whose answers to `prompt`
+// can be checked.
 export function materialOf({ real, small, sweep, passTimes }) {
   const lanesOf = (...runs) => runs.flatMap((run) => run.lanes.map((lane) => new SteppedLane(lane)));
   const lanes = lanesOf(...sweep).sort((one, other) => one.lane.settings.threshold - other.lane.settings.threshold);

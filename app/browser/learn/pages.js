@@ -64,7 +64,8 @@ const windowPage = {
       told.textContent = "";
     });
     controls.prepend(fill);
-    put(stage, controls, text, window_, told);
+    const threshold = mars.lane.settings.threshold.toFixed(2);
+    put(stage, controls, text, window_, told, make("p", "lens-note", `Sure enough: a score of at least ${threshold}.`));
     return fill;
   },
 };
@@ -142,7 +143,7 @@ const lowThresholdPage = {
       text.replaceChildren(written(sweep[place], passes, lane.right ? "right" : "wrong"));
       told.textContent =
         `${verdictWords(lane.right)} · ${tokens} tokens in ${passes} passes, ` +
-        `${(tokens / passes).toFixed(2)} tokens per forward`;
+        `${(tokens / passes).toFixed(2)} tokens / pass`;
       if (place === lastWrong && seen.has(lastWrong + 1)) done();
     });
     put(stage, make("p", "", prompt), knob, told, text);
@@ -202,11 +203,11 @@ const exactPage = {
   title: "Exact multi-token decoding",
   question: "Can several tokens a pass give exactly the text of one at a time?",
   text: [
-    "A threshold trades accuracy for speed. There is a way without this trade: read the proposals as drafts in the " +
-      "next pass. At every draft, that pass shows the token that the model itself writes there. Drafts are accepted " +
+    "A threshold trades accuracy for speed. There is a way without this trade: read likely proposals as drafts in " +
+      "the next pass. At every draft, that pass shows the token that the model itself writes there. Drafts are accepted " +
       "as long as the two are the same; the first that differs is replaced by the model's own token.",
     "The text is the same as with one token a pass, token for token. There is no threshold and no loss; the price is " +
-      "that every proposal is read once more before it counts.",
+      "that every draft is read once more before it counts.",
   ],
   task: "Find a pass in which a draft was refused.",
   build(stage, { ar, exact }, done) {

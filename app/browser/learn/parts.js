@@ -1,6 +1,7 @@
 // The parts that pages of the course share: sliders, and a pass drawn as a row of proposals.
 
 import { button, make, put } from "../shared/dom.js";
+import { columnsOf } from "../step/lane.js";
 
 // A labelled slider; `act` gets its value, at once and on every change. The reading stands beside the label.
 export function slider(label, [min, max, step], value, read, act) {
@@ -24,6 +25,14 @@ export function written(lane, count, className = "") {
 
 const READ = { clean: "real text", mask: "a mask", draft: "a draft", random: "a guess" };
 
+// What the position read of which this proposal came: a draft with its text, and whether it was right.
+function read(lane, pass, place) {
+  const { token = null } = columnsOf(pass).columns.find(({ proposal }) => proposal === place) ?? {};
+  const { source } = pass.proposals[place];
+  if (source !== "draft" || token === null) return READ[source];
+  return `draft “${lane.label(token)}” ${pass.trace.reasons[place] === "wrong draft" ? "×" : "✓"}`;
+}
+
 // The proposals of a pass of this lane over what each position read. `accepted` of them are taken; `shown` false hides
 // the answers; with `kept`, what masks proposed is not thrown away.
 export function proposals(lane, { row: pass }, options = {}) {
@@ -37,7 +46,7 @@ export function proposals(lane, { row: pass }, options = {}) {
     const bar = make("span", "lens-learn-bar", "", { style: `height: ${shown ? 100 * Math.min(1, score) : 0}%` });
     const scale = put(make("span", "lens-learn-scale"), bar);
     if (threshold !== null) scale.append(make("span", "lens-learn-mark", "", { style: `bottom: ${100 * threshold}%` }));
-    row.append(put(cell, scale, make("span", "", shown ? score.toFixed(2) : ""), make("span", "", READ[source])));
+    row.append(put(cell, scale, make("span", "", shown ? score.toFixed(2) : ""), make("span", "", read(lane, pass, place))));
   });
   return row;
 }
