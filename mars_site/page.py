@@ -4,6 +4,7 @@ import asyncio
 import base64
 import hashlib
 import html
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -23,6 +24,8 @@ from mars.schema import page_json
 from mars_site import records
 
 _PROSE = MarkdownIt("commonmark", {"html": False}).enable("table")
+_FOLD = re.compile("(?:<p>)?&lt;(/?(?:details|summary))&gt;(?:</p>)?")
+"""The only tags that our documents have."""
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
     "font-src 'self'; connect-src 'self'; worker-src 'self'; base-uri 'self'; form-action 'none'"
@@ -181,7 +184,8 @@ def _html(block: Any) -> str:
         text = block.value or ""
         if not text:
             return ""
-        prose = _PROSE.render(text).replace("<table>", '<table tabindex="0">')  # wide ones scroll, also by keys
+        prose = _FOLD.sub(r"<\1>", _PROSE.render(text))
+        prose = prose.replace("<table>", '<table tabindex="0">')  # wide ones scroll, also by keys
         return _tag("div", prose, _of=block)
     inside = "\n".join(filter(None, map(_html, getattr(block, "children", ()))))
     if not inside:

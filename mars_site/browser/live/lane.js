@@ -7,7 +7,7 @@ export class Lane {
   // `card` introduces it (mars_site/live.py); `text` is the tokenizer of its checkpoint.
   constructor(card, text, stops) {
     Object.assign(this, { card, text, stops, records: [], written: [], ids: [], reason: null });
-    Object.assign(this, { tokens: 0, passes: 0, seconds: 0, first: null });
+    Object.assign(this, { tokens: 0, passes: 0, seconds: 0 });
     this.pieces = new TextPieces((ids) => text.decode(ids));
   }
 
@@ -20,7 +20,6 @@ export class Lane {
     this.reason = row.finish_reason ?? this.reason;
     if (!row.accepted) return { kind: "counts", lane: this.card.key, counts: this.counts() };
     this.passes += 1;
-    this.first ??= this.seconds;
     const accepted = row.proposals.slice(0, row.accepted);
     this.ids.push(...accepted.map((proposal) => proposal.token_id));
     const texts = accepted.map((proposal) => this.pieces.add(proposal.token_id));

@@ -145,11 +145,13 @@ export class LivePanel {
     const last = messages.find(({ kind, state }) => kind === "state" && OVER.includes(state));
     if (messages.some(({ state }) => state === "running")) this.ready = this.pair.key;
     const { heard } = this;
-    if (last) {
-      this.status.textContent = last.sentence;
-      this.over();
-    }
+    if (last) this.over();
     heard.hear(messages);
+  }
+
+  // What the run tells of this machine.
+  said({ sentence }) {
+    this.status.textContent = sentence;
   }
 
   finished({ text }) {

@@ -9,6 +9,7 @@ import { LiveError, Text } from "./text.js";
 import { readFiles } from "./weights.js";
 
 const MEGABYTE = 1e6;
+const WARM_UP = [16, 1, 4, 16, 1, 4]; // columns of a pass
 const TAUGHT = "Fewer passes need not be fewer seconds: here each column costs arithmetic.";
 const NOT_KEPT = "This browser stores nothing for this page, so that the next visit loads the model again.";
 const REASONS = [
@@ -52,7 +53,10 @@ async function start({ id, place, pair, cards, prompt, maxNewTokens, threshold, 
   const saved = lanes.filter(({ lane }) => lane.records.length).map(({ lane, promptTokens }) => lane.saved(promptTokens));
   if (all.every(({ tokens }) => tokens)) post(...ended(all));
   if (saved.length) self.postMessage({ kind: "finished", text: JSON.stringify(runOf(id, prompt, maxNewTokens, saved)) });
-  say(mine.stopped ? "stopped" : "done", [`${engine.name} in this browser.`, ...figures(all), TAUGHT, pair.note, ...(kept ? [] : [NOT_KEPT])].filter(Boolean).join(" "));
+  const about = [`${engine.name} in this browser.`, TAUGHT, pair.note, ...(kept ? [] : [NOT_KEPT])].filter(Boolean).join(" ");
+  self.postMessage({ kind: "said", id, sentence: about });
+  if (mine.stopped) say("stopped", "Stopped.");
+  else say("done", "Done.");
 }
 
 function open(engine, { manifest, session, text }, card, prompt, maxNewTokens, mine) {
@@ -78,12 +82,6 @@ function ended(lanes) {
   const others = lanes.filter((lane) => lane !== baseline);
   const ratios = Object.fromEntries(others.map((lane) => [lane.card.key, lane.over(baseline)]));
   return [...comparisons(baseline, others), { kind: "speedup", ratios, baseline: baseline.card.key }];
-}
-
-// What this device took, lane by lane.
-function figures(lanes) {
-  const said = ({ first, speed, passes }, n) => `${"ABC"[n]}: first token after ${first.toFixed(2)} s, ${speed.toFixed(1)} tokens a second in ${passes} passes.`;
-  return lanes.filter(({ tokens }) => tokens).map(said);
 }
 
 function runOf(id, prompt, maxNewTokens, lanes) {
@@ -119,7 +117,7 @@ async function load(place, pair, graphics, say) {
       say("Preparing the model …");
       const [checkpoints, sessions, texts] = [{}, {}, {}];
       for (const { name: each, path, manifest } of pair.checkpoints) {
-        sessions[path] ??= await openSession(engine.ort, manifest, files[path], { executionProviders: [name] });
+        sessions[path] ??= await warm(engine.ort, await openSession(engine.ort, manifest, files[path], { executionProviders: [name] }), manifest);
         texts[path] ??= new Text(self.liveTokenizer, JSON.parse(new TextDecoder().decode(files[path]["tokenizer.json"])), manifest);
         checkpoints[each] = { manifest, session: sessions[path], text: texts[path] };
       }
@@ -130,6 +128,13 @@ async function load(place, pair, graphics, say) {
     }
   }
   return null;
+}
+
+// Slow first passes count in no lane.
+async function warm(ort, session, manifest) {
+  const model = new Model(ort, session, manifest);
+  for (const columns of WARM_UP) await model.read(Array(columns).fill(0));
+  return session;
 }
 
 async function openEngine(name, build, files, place) {
