@@ -162,12 +162,10 @@ def _speed_ups(lanes: Sequence[Lane], baseline: Lane) -> dict[str, float | None]
 
 
 def _closing(lanes: Sequence[Lane], reason: str) -> stream.Message:
-    counts = [(lane.title, lane.tally.tokens, lane.tally.seconds) for lane in lanes]
-    wrote = " ".join(f"{title}: {n} token{'s' * (n != 1)} in {seconds:.2f} s." for title, n, seconds in counts)
     cancelled = any(lane.finish_reason == "cancelled" for lane in lanes)
     if cancelled and not any(lane.tally.tokens for lane in lanes):
         return stream.state("stopped", "Stopped before the first token.")
-    return stream.state("stopped", f"{reason} {wrote}") if cancelled else stream.state("done", f"Done. {wrote}")
+    return stream.state("stopped", reason) if cancelled else stream.state("done", "Done.")
 
 
 class Differences:

@@ -132,16 +132,20 @@ class Tab:
         self._introduce_after(read.then)
 
     def _introduce_after(self, listen: Callable[..., Any]) -> None:
-        listen(self._introduce, self.row.inputs, self.stage, **parts.LATEST)
+        inputs = [self.threshold, self.models, *self.row.inputs]
+        listen(self._introduce, inputs, [self.stage, self.threshold, self.lost], **parts.LATEST)
 
-    def _introduce(self, request: gr.Request, *lanes: Any) -> Any:
-        """The idle stage with these lanes; nothing while a run is on."""
+    def _introduce(self, request: gr.Request, slider: float, key: object, *lanes: Any) -> Any:
+        """The idle stage with these lanes, and the slider if one follows it; nothing while a run is on."""
         if self.runner.sessions.live(str(request.session_hash)):
-            return gr.skip()
+            return (gr.skip(),) * 3
         try:
-            return self.runner.introduce(self.row.read(*lanes))
+            choices = self.row.read(*lanes)
+            followed = any(choice.steered for choice in choices)
+            words = stop_words(slider, self.starts[self.pair(key).key]) if followed else "No lane follows the slider."
+            return self.runner.introduce(choices), gr.update(interactive=followed), words
         except ValueError as error:
-            return parts.refusal(error)
+            return parts.refusal(error), gr.skip(), gr.skip()
 
     def _start(
         self,

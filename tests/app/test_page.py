@@ -104,8 +104,8 @@ def test_bands_and_counters_are_those_of_records(served: Any, bench: Page) -> No
         assert shown[0] == str(tally.tokens)
         assert float(shown[1]) == pytest.approx(tally.tokens_per_forward, abs=0.0051)
         assert float(shown[3].replace(",", "")) == pytest.approx(tally.tokens_per_second, abs=0.51)
-        passes, seconds = tab.inner_text(f"[data-lane={lane.key}] .lens-lane-sum").split(" · ")
-        assert passes.startswith(f"{tally.passes} pass")
+        passes, tokens, seconds = tab.inner_text(f"[data-lane={lane.key}] .lens-lane-sum").split(" · ")
+        assert (passes.split()[0], tokens.split()[0]) == (str(tally.passes), str(tally.tokens))
         assert float(seconds.removesuffix(" s")) == pytest.approx(tally.seconds, abs=0.0051)
     ar, *others = (SimpleNamespace(records=lane.records, tally=Tally.of(lane.records)) for lane in lanes)
     ratios = [float(ratio.rstrip("×")) for ratio in tab.locator(".lens-ratio").all_inner_texts()]
@@ -153,7 +153,7 @@ def test_stop_works_and_another_run_starts(bench: Page) -> None:
     finish(tab, "stopped")
     stopped = passes(tab, "a")
     tab.wait_for_function("document.activeElement.id === 'run'")
-    assert status(tab).startswith("Stopped. AR: ")
+    assert status(tab) == "Stopped."
     assert tab.locator(".lens-ending").all_inner_texts() == ["stopped"] * 3
     assert tab.locator(".lens-badge").all_inner_texts() == [""] * 3
     run(tab)
@@ -207,7 +207,6 @@ def test_two_people_run_and_steer_on_their_own(served: Any, bench: Page, visit: 
 def test_markup_and_control_tokens_stay_text(served: Any, bench: Page) -> None:
     tab = bench
     choose(tab, "lane-b-checkpoint", "markup")
-    tab.wait_for_function("document.querySelector('[data-lane=b] .lens-lane-about').textContent.startsWith('markup')")
     hostile = "<script>document.title='gone'</script><img src=x onerror=alert(1)><|im_end|><|mask|><b>x</b>"
     tab.fill("#prompt textarea", hostile + "{{value}}${value}")
     run(tab)

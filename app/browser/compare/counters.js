@@ -55,7 +55,8 @@ export class Counters {
     const words = inWords(positions);
     if (words === this.words) return;
     this.words = this.spoken.textContent = this.places.title = words;
-    const count = Math.max(FEWEST_BARS, Math.min(MOST_BARS, positions.length));
+    const used = positions.findLastIndex(({ accepted }) => accepted) + 1;
+    const count = Math.max(FEWEST_BARS, Math.min(MOST_BARS, used));
     const bars = Array.from({ length: count }, (_, place) => {
       const style = `--share: ${share(positions[place]).toFixed(3)}`;
       return make("span", "lens-place", "", { "data-at": place + 1, style });

@@ -46,7 +46,8 @@ export class LaneView {
     this.summary = make("p", "lens-lane-sum", "", { title: "Model time, without drawing and sending." });
     this.agreement = make("p", "lens-lane-agreement");
     const letter = make("span", "lens-lane-letter", this.lane.letter);
-    const name = put(make("h2", "lens-lane-title"), letter, make("span", "", this.lane.title));
+    this.name = make("span", "", this.lane.title);
+    const name = put(make("h2", "lens-lane-title"), letter, this.name);
     return put(make("div", "lens-lane-top"), name, this.ending, this.badge, this.speed, this.summary, this.agreement);
   }
 
@@ -105,15 +106,19 @@ export class LaneView {
     this.counts(message);
   }
 
-  // A mark where the threshold became another one; one for each place where a moving slider came to rest.
+  // A mark where the threshold became another one, one for each place where a moving slider came to rest; the head of a
+  // lane that follows the slider has the last.
   turn(band, { number, threshold }) {
-    if (this.threshold !== undefined && this.threshold !== threshold) {
+    if (this.threshold === threshold) return;
+    if (this.threshold !== undefined) {
       if (this.turned && number - this.turned.number < ONE_STOP) this.turned.band.classList.remove("lens-turned");
       band.classList.add("lens-turned");
       band.dataset.turned = thresholdName(threshold);
       this.turned = { band, number };
     }
     this.threshold = threshold;
+    const follows = this.lane.settings.follows && threshold !== null;
+    if (follows && !this.recorded) this.name.textContent = `${this.lane.title} ${thresholdName(threshold)}`;
   }
 
   end({ tail, reason }) {
@@ -132,8 +137,8 @@ export class LaneView {
   // A recorded run counts passes, a live one model time as well.
   sum(counts) {
     const { passes, tokens, seconds } = counts;
-    const more = this.recorded ? plural(tokens, "token") : `${decimals(seconds, 2)} s`;
-    this.summary.textContent = `${plural(passes, "pass", "passes")} · ${more}`;
+    const time = this.recorded ? "" : ` · ${decimals(seconds, 2)} s`;
+    this.summary.textContent = `${plural(passes, "pass", "passes")} · ${plural(tokens, "token")}${time}`;
     if (this.recorded) this.head(passes ? decimals(counts.tokensPerForward, 2) : "–", "tokens / pass");
     this.counters.show({ counts, milliseconds: this.milliseconds(this.passes.slice(0, this.gone ?? undefined)) });
   }
@@ -203,6 +208,7 @@ export class LaneView {
       for (const node of nodes) node.classList.toggle("later", gone < from);
     }
     this.gone = gone;
+    this.root.classList.toggle("lens-lane-early", gone < this.passes.length);
     const { number = 0, tokens = 0, at: seconds = 0 } = this.passes[gone - 1] ?? {};
     const [tokensPerForward, tokensPerSecond] = [tokens / (number || 1), tokens / (seconds || 1)];
     this.sum({ tokens, passes: number, seconds, tokensPerForward, tokensPerSecond });

@@ -69,15 +69,13 @@ export class LaneSet {
     for (const key of others) this.partings.set(this.views.get(key), SAME);
   }
 
-  // `tokens` are the places at which the texts part. Weights of its own are the reason why an exact lane may differ
-  // from another one.
+  // `tokens` are the places at which the texts part. With other weights, they do so without any threshold.
   part(view, base, tokens) {
     const pair = this.views.size > 2 ? `${view.lane.letter} and ${base.lane.letter}` : "Texts";
     const [here, there] = [tokens[view.lane.key] + 1, tokens[base.lane.key] + 1];
     const apart = `token ${there} of ${base.lane.letter}, ${here} of ${view.lane.letter}`;
     const place = here === there ? `token ${here}` : apart;
-    const own = view.lane.family === "exact" && view.lane.checkpoint !== base.lane.checkpoint;
-    const weights = own ? `: other weights (${view.lane.checkpoint}, ${base.lane.checkpoint})` : "";
+    const weights = view.lane.checkpoint === base.lane.checkpoint ? "" : ": other weights";
     const why = view.lane.settings.temperature || base.lane.settings.temperature ? ": drawn at random" : weights;
     this.partings.set(view, `${pair} first differ at ${place}${why}.`);
   }

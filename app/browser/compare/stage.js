@@ -79,11 +79,15 @@ class Stage extends RunView {
     return (this.board = put(make("div", "lens-stack lens-board"), line, this.replay.root));
   }
 
-  // Lanes are introduced again and again while they load, and not while a run is followed.
+  // Lanes are introduced again and again while they load, and not while a run is followed; answers stay in view.
   read(value) {
     const messages = messagesOf(value);
-    const idle = this.asked !== undefined && messages.at(-1)?.state === "idle";
-    if (idle && settingsOf(messages[0].lanes ?? []) === this.chosen) return; // a list was left as it was: texts stay
+    const { lanes = [] } = messages[0] ?? {};
+    const answered = this.lanes.list.some(({ passes }) => passes.length) && lanes.length === this.lanes.views.size;
+    if (answered && messages.at(-1).state === "idle") {
+      this.changed = settingsOf(lanes) !== this.chosen;
+      return this.asks(promptNow());
+    }
     for (const message of messages) {
       if (message.kind === "follow" || message.kind === "refusal") clearTimeout(this.unanswered);
       const known = message.kind === "open" && message.id === this.root.dataset.run;
@@ -112,7 +116,7 @@ class Stage extends RunView {
 
   begin(id) {
     this.root.dataset.run = id;
-    Object.assign(this, { asked: promptNow(), scrolled: null });
+    Object.assign(this, { asked: promptNow(), changed: false, scrolled: null });
     this.asks(this.asked);
     super.begin();
     this.leaveRecorded();
@@ -203,12 +207,13 @@ class Stage extends RunView {
     this.scrolled = window.scrollY;
   }
 
-  // What stands below a prompt is its answer, or says of what it is one.
+  // What stands below a prompt and settings is their answer, or says of what it is one.
   asks(prompt) {
     if (this.recorded && prompt !== this.recorded.prompt) this.leaveRecorded();
     const other = this.asked !== undefined && prompt !== this.asked;
     if (other) this.pointer.leave();
-    this.answers.textContent = other ? `The answers below are to “${oneLine(this.asked)}”` : "";
+    const words = other ? `are to “${oneLine(this.asked)}”` : this.changed ? "were written with other settings" : "";
+    this.answers.textContent = words && `The answers below ${words}`;
   }
 
   // The lane and the pass that one looks at: where the replay was stopped, else the last token that was looked at.

@@ -59,10 +59,11 @@ export class Card {
   }
 }
 
-// What a proposal has of the score of this name, and the threshold in force.
+// What a proposal has of the score of this name, and the threshold in force, if any.
 export function scoreWords(name, score, threshold) {
   const words = name === "probability" ? "Score" : `${name[0].toUpperCase()}${name.slice(1)}`;
-  return `${words} ${cut(score, 4, name)}${isSurerWhenLower(name) ? " nats" : ""} · ${thresholdName(threshold)}`;
+  const beside = threshold === null ? "" : ` · ${thresholdName(threshold)}`;
+  return `${words} ${cut(score, 4, name)}${isSurerWhenLower(name) ? " nats" : ""}${beside}`;
 }
 
 // The most probable tokens: [word, probability, whether it was the one, what a press on it does], or nothing.

@@ -2,6 +2,7 @@
 // that ended last. "lens:step" {run: id, lane: key, number: pass} asks to step through one; "lens:run" says that one
 // came.
 
+import { isCounted } from "./decoders.js";
 import { announce, keep, kept, offerFile, openTab } from "./dom.js";
 import { Questions } from "./messages.js";
 
@@ -23,9 +24,10 @@ export const keeper = {
   },
   add(text) {
     const run = JSON.parse(text);
-    const { id, title, date, question } = run;
+    const { id, title, date, question, lanes } = run;
+    const passes = lanes.map(({ records }) => records.filter(({ phase }) => isCounted(phase)).length).join("/");
     this.runs.delete(id);
-    this.runs.set(id, { id, title, date, question, text });
+    this.runs.set(id, { id, title, date, question, passes, text });
     if (this.runs.size > MOST_RUNS) this.runs.delete(this.runs.keys().next().value);
     keep(LAST_RUN, text.length <= MOST_KEPT ? text : null);
     announce("lens:run", run);

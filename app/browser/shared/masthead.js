@@ -56,6 +56,7 @@ class LinkButton {
     this.image.addEventListener("error", () => (this.code.hidden = true));
     put(place, put(make("div", "lens-row lens-link-row"), this.said, this.code), this.field);
     opener.addEventListener("click", () => this.copy());
+    opener.hidden = location.protocol === "file:"; // an address that nobody else can open
   }
 
   // Whether a finished run is in view that was made on this page.

@@ -138,12 +138,12 @@ class RunPicker {
 const offerRun = (run) => offerFile(JSON.stringify(run), "application/json", `${fileName(run)}.json`);
 const megabytes = (bytes) => `${decimals(bytes / 1e6, 1)} MB`;
 
-// `run` is a document, or what the keeper says of one.
+// What differs between runs of one prompt comes first.
 function nameOf(run) {
   const { prompt, answer_prefix: start } = run.question;
   const words = run.title || `${start ? `“${oneLine(start)} …” to ` : ""}${oneLine(prompt)}`;
-  const time = new Date(run.date).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
-  return `${time} · ${words.length > 60 ? `${words.slice(0, 59)}…` : words}`;
+  const time = new Date(run.date).toLocaleTimeString();
+  return `${time} · ${run.passes} passes · ${words.length > 60 ? `${words.slice(0, 59)}…` : words}`;
 }
 
 // The address of the tab: a run, its lane, its pass. A shipped run is there for everybody; one of this browser only

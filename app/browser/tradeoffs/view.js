@@ -83,6 +83,7 @@ class TradeView {
     if (mine !== this.number) return this.refresh();
     if (shown.problem && mine === 1) return this.change(TRADE_VIEW); // a link named what is not there
     this.status.textContent = shown.problem ?? "";
+    if (shown.problem) this.budget.say({}); // the answer to another view would mislead
     if (!shown.problem) await this.show(view, shown);
     this.root.dataset.figure = this.view.figure;
     this.root.dataset.state = "shown";

@@ -121,8 +121,8 @@ def test_a_stop_in_the_last_pass_counts(begin: Begin, live: LiveRun) -> None:
         ({"prompt": "x" * 100_000}, f"100,000 characters; at most {MAX_CHARACTERS:,}"),
         ({"answer_prefix": "x" * 100_000}, "The start of the answer has 100,000 characters"),
         ({"answer_prefix": ["x"]}, "The start of the answer must be text"),
-        ({"max_new_tokens": 0}, "between 16 and 512 new tokens"),
-        ({"max_new_tokens": 513}, "between 16 and 512 new tokens"),
+        ({"max_new_tokens": 0}, "a whole number between 16 and 512"),
+        ({"max_new_tokens": 513}, "a whole number between 16 and 512"),
     ],
 )
 def test_an_impossible_question_gets_a_sentence(changes: dict[str, Any], sentence: str) -> None:

@@ -92,7 +92,7 @@ def test_a_person_logs_in_and_runs(guarded: Any, chromium: Browser) -> None:
     tab.fill("#limit input", "65")
     tab.click("#run")
     tab.wait_for_selector("[data-state=failed]")
-    assert "between 16 and 64 new tokens" in tab.inner_text(".lens-status")
+    assert "a whole number between 16 and 64" in tab.inner_text(".lens-status")
     tab.fill("#limit input", "16")
     tab.click("#run")
     tab.wait_for_selector("[data-state=done]")

@@ -78,7 +78,7 @@ def test_first_differences_are_marked_and_named(mount: Mount, play: Any) -> None
     )
     marked = "all => all.map(each => [each.textContent, each.dataset.differs])"
     assert tab.locator(".lens-text .differs").evaluate_all(marked) == [["one", "B"], ["two", "A"]]
-    parting = "B and A first differ at token 2 of A, 3 of B. C and A wrote the same text."
+    parting = "B and A first differ at token 2 of A, 3 of B: other weights. C and A wrote the same text."
     assert tab.text_content(".lens-parting") == parting
     assert tab.locator(".lens-badge").all_inner_texts() == ["", "× wrong", ""]
 
@@ -89,7 +89,7 @@ def test_an_exact_lane_differs_by_its_weights(mount: Mount, play: Any) -> None:
     play.feed(
         tab, stream.Difference(kind="difference", tokens={"a": 0, "c": 0}, baseline="a"), stream.state("done", ".")
     )
-    expected = "Texts first differ at token 1: other weights (small-exact, small-ar)."
+    expected = "Texts first differ at token 1: other weights."
     assert tab.text_content(".lens-parting") == expected
 
 
@@ -140,6 +140,7 @@ def test_a_moving_slider_leaves_marks_where_it_stops(mount: Mount, play: Any) ->
         play.feed(tab, play.passed("b", number, [play.token("x")], threshold=threshold))
     marks = tab.locator(".lens-turned").evaluate_all("all => all.map(each => [each.dataset.pass, each.dataset.turned])")
     assert marks == [["7", "τ 0.70"], ["15", "τ 0.80"]]
+    assert tab.inner_text(".lens-lane-title span >> nth=1") == "MARS τ 0.80"
 
 
 def test_a_finished_run_plays_again_and_nothing_moves(mount: Mount, play: Any) -> None:
@@ -154,6 +155,7 @@ def test_a_finished_run_plays_again_and_nothing_moves(mount: Mount, play: Any) -
     assert tab.locator(".lens-tick:not([d=''])").count() == 4
     time.fill("0")
     assert tab.locator(".lens-text .lens-pass.later").count() == 4
+    assert not tab.locator(".lens-ending").first.is_visible(), "the end is not yet"
     assert tab.evaluate(PLACES) == before
     tab.evaluate(DRAWN)
     assert tab.evaluate(PLACES) == before
