@@ -46,12 +46,7 @@ def application(options: argparse.Namespace, keys: frozenset[bytes] | None) -> t
     metrics = Metrics()
     policy, loose = _policy(options, checkpoint)
     service = AsyncService(
-        checkpoint,
-        metrics,
-        places=options.places,
-        queue=options.queue_size,
-        context=options.context,
-        policy=policy,
+        checkpoint, metrics, policy, places=options.places, queue=options.queue_size, context=options.context
     )
     served = Served(
         name=options.name or checkpoint.name,

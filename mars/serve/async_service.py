@@ -60,19 +60,19 @@ class AsyncStream:
 class AsyncService:
     """Decodes requests on one engine: `places` at once, `queue` more wait. The thread starts with the first of them.
 
-    `context` is how many tokens of prompt and answer a request may have. The `policy` (None: one of its own)
-    chooses what requests spend in each pass.
+    `context` is how many tokens of prompt and answer a request may have. The `policy` chooses what requests spend in
+    each pass.
     """
 
     def __init__(
         self,
         checkpoint: Checkpoint,
         metrics: Metrics,
+        policy: Policy,
         *,
         places: int = PLACES,
         queue: int = QUEUE,
         context: int | None = None,
-        policy: Policy | None = None,
     ) -> None:
         self.context = min(checkpoint.engine.context_length, context or MOST_TOKENS)
         self.places = places

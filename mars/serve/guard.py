@@ -86,12 +86,12 @@ def read_keys(file: Path) -> frozenset[bytes]:
 class Callers:
     """Who may ask: `keys`, if they are asked for, as digests; `hosts`, by which a browser may call the server.
 
-    None stands for any name. IP addresses and localhost may always be called. `origins` are those of pages of other
-    sites that may ask, "*" for all of them.
+    IP addresses and localhost may always be called. `origins` are those of pages of other sites that may ask, "*" for
+    all of them.
     """
 
     keys: Collection[bytes] | None = None
-    hosts: Collection[str] | None = None
+    hosts: Collection[str]
     origins: Collection[str] = ()
 
     def refusal(self, path: str, headers: Headers) -> ApiError | None:
@@ -100,7 +100,7 @@ class Callers:
         Without keys the name counts: another site could point a name of its own here, and its page read the answers.
         """
         name = host_name(headers.get("host", ""))
-        if self.keys is None and self.hosts is not None and not is_safe(name) and not is_among(name, self.hosts):
+        if self.keys is None and not is_safe(name) and not is_among(name, self.hosts):
             return ApiError(421, f"this server does not answer to {name[:64]!r}: start it with --allowed-host")
         origin = headers.get("origin")
         elsewhere = origin is not None and origin.partition("://")[2] != headers.get("host")

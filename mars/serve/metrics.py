@@ -48,11 +48,7 @@ class Metrics:
         self._pass = histogram("mars_pass_seconds", "Device time of a pass", ("phase",), buckets=_EACH)
 
     def watch(
-        self,
-        model: str,
-        running: Callable[[], float],
-        waiting: Callable[[], float],
-        threshold: Callable[[], float | None] = lambda: None,
+        self, model: str, running: Callable[[], int], waiting: Callable[[], int], threshold: Callable[[], float | None]
     ) -> None:
         """Call these functions for the model's gauges whenever the metrics are read."""
         self._running.labels(model).set_function(running)

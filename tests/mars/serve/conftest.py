@@ -13,6 +13,7 @@ import pytest
 import uvicorn
 
 from mars.checkpoint import Checkpoint, load_checkpoint
+from mars.decoding.policy import Policy
 from mars.serve import RequestLimits
 from mars.serve.__main__ import bind
 from mars.serve.async_service import AsyncService, Served
@@ -102,15 +103,16 @@ def serve(checkpoint: Checkpoint) -> Iterator[Callable[..., Running]]:
         limits: RequestLimits = USUAL,
         keys: list[str] | None = None,
         callers: dict[str, Any] | None = None,
+        policy: Policy | None = None,
         loose: str | None = None,
         **options: Any,
     ) -> Running:
-        metrics, steps = Metrics(), Steps()
-        service = AsyncService(checkpoint, metrics, **options)
+        metrics, steps, policy = Metrics(), Steps(), policy or Policy(checkpoint.engine)
+        service = AsyncService(checkpoint, metrics, policy, **options)
         service._service.advance = steps.each(service._service.advance)  # type: ignore[method-assign]
         served = Served(name=checkpoint.name, checkpoint=checkpoint, service=service, loose=loose)
-        metrics.watch(served.name, lambda: service.running, lambda: service.waiting)
-        asking = Callers(keys={*map(digest, keys)} if keys else None, **(callers or {}))
+        metrics.watch(served.name, lambda: service.running, lambda: service.waiting, lambda: policy.threshold)
+        asking = Callers(keys={*map(digest, keys)} if keys else None, **{"hosts": {"x"}, **(callers or {})})
         app = build(served, limits, asking, metrics)
         config = uvicorn.Config(app, http=protocol(limits), ws="none", log_level="error", access_log=False)
         server, listening = uvicorn.Server(config), bind("127.0.0.1", 0)
