@@ -9,10 +9,9 @@ from collections.abc import Iterable
 from typing import Any
 
 IGNORED_HEADER = "x-mars-ignored"
-OBFUSCATION = "stream_options.include_obfuscation"
 _IGNORED = """user safety_identifier metadata store service_tier reasoning_effort verbosity prediction prompt_cache_key
-    prompt_cache_options prompt_cache_retention parallel_tool_calls ignore_eos"""
-IGNORED = {*_IGNORED.split(), OBFUSCATION}
+    prompt_cache_options prompt_cache_retention parallel_tool_calls ignore_eos stream_options.include_obfuscation"""
+IGNORED = {*_IGNORED.split()}
 
 
 def _each(says: str, *harmless: Any, names: str) -> dict[str, tuple[str, tuple[Any, ...]]]:

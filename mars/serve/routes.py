@@ -329,7 +329,7 @@ def _check(body: bytes, kind: type[Body]) -> tuple[Body, tuple[str, ...]]:
         raise ApiError(400, "the body must be a JSON object")
     try:
         params = kind.model_validate(data)
-        return params, conformance.ignored(params.unread.items())
+        return params, conformance.ignored((params.model_extra or {}).items())
     except ValidationError as error:
         name, sentence = _sentence(error)
         raise ApiError(400, sentence, param=name) from None

@@ -12,7 +12,6 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator, model_validator
 
 from mars.config import MAX_ALTERNATIVES, MAX_BLOCK_SIZE, MAX_SEED, LayoutName
-from mars.serve.conformance import OBFUSCATION
 
 MOST_STOPS, MOST_MESSAGES, MOST_PARTS = 4, 2048, 256
 MOST_COMPLETION_ALTERNATIVES = 5
@@ -125,15 +124,12 @@ class Request(BaseModel, ABC):
         return name in self.model_fields_set and (name == "threshold" or getattr(self, name) is not None)
 
     @property
-    def unread(self) -> dict[str, Any]:
-        """The parameters that have no field, and those that have one without effect."""
-        obfuscates = bool(self.stream_options and self.stream_options.include_obfuscation)
-        return {**(self.model_extra or {}), **({OBFUSCATION: True} if obfuscates else {})}
-
-    @property
     def idle(self) -> list[str]:
-        """The parameters that have no effect because another one is missing."""
-        return ["stream_options"] if self.stream_options is not None and not self.stream else []
+        """The parameters with a field that have no effect: never, or because another one is missing."""
+        if (options := self.stream_options) is None:
+            return []
+        never = ["stream_options.include_obfuscation"] if options.include_obfuscation else []
+        return never if self.stream else [*never, "stream_options"]
 
     @property
     def stops(self) -> tuple[str, ...]:
