@@ -350,13 +350,12 @@ def _sentence(error: ValidationError) -> tuple[str | None, str]:
     return name, f"{'.'.join(place) or 'the body'}: {says[0].lower()}{says[1:]}{got}"
 
 
-async def _refusal(_: HttpRequest, error: Exception) -> Response:
+async def _refusal(_: HttpRequest, error: Any) -> Response:
     if not isinstance(error, ApiError):
-        status, headers = (error.status_code, error.headers) if isinstance(error, HTTPException) else (500, None)
-        allowed = (headers or {}).get("Allow", "")
+        headers = error.headers or {}
         says = {
             404: f"there is nothing at this address: those of this server are {_NAMED}",
-            405: f"this address takes no such method, only {allowed}",
-        }
-        error = ApiError(status, says.get(status, "the request cannot be answered"), headers=headers)
+            405: f"this address takes no such method, only {headers.get('Allow')}",
+        }.get(error.status_code, "the request cannot be answered")
+        error = ApiError(error.status_code, says, headers=headers)
     return error.response
