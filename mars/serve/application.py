@@ -57,10 +57,10 @@ def application(options: argparse.Namespace, keys: frozenset[bytes] | None) -> t
         block_size=options.block_size,
         loose=loose,
     )
-    names = {served.info(None).name, served.info(None, free=True).name}  # `info` refuses one that this model lacks
-    for name in names:
-        settings = DecodingSettings(threshold=options.threshold, block_size=served.usual_block_size, layout="auto")
-        service.prepare(name, settings)
+    for free in {False, loose is not None}:
+        info = served.info(None, free=free)  # which refuses one that this model lacks
+        size, layout = served.usual_block_size, served.layout(info, free=free)
+        service.prepare(info.name, DecodingSettings(threshold=options.threshold, block_size=size, layout=layout))
     metrics.watch(served.name, lambda: service.running, lambda: service.waiting, lambda: policy.threshold)
     callers = Callers(keys=keys, hosts={options.host.lower(), *options.allowed_host}, origins=options.allow_origin)
     return build(served, limits, callers, metrics), limits

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mars import decoders
-from mars.config import DEFAULT_THRESHOLD, DecodingSettings
+from mars.config import DEFAULT_THRESHOLD, DecodingSettings, LayoutName
 from mars.control import Control
 from mars.decoders import DecoderInfo
 from mars.decoding.policy import Policy
@@ -227,6 +227,10 @@ class Served:
         if name not in self.decoders:
             raise ValueError(f"decoder must be one of {', '.join(self.decoders)} with this model, got {name[:64]!r}")
         return decoders.TABLE[name]
+
+    def layout(self, info: DecoderInfo, *, free: bool) -> LayoutName:
+        """The layout unless a request names one: by the load only where no text, or one left to the policy, changes."""
+        return "auto" if info.exact or (free and self.loose is not None) else DecodingSettings().layout
 
     @property
     def usual_block_size(self) -> int:

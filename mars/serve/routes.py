@@ -19,7 +19,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, Response
 
-from mars.config import MAX_SEED, DecodingSettings
+from mars.config import MAX_SEED, DecodingSettings, LayoutName
 from mars.decoders import DecoderInfo
 from mars.schema import as_json, shown
 from mars.serve import RequestLimits, conformance, remote
@@ -184,7 +184,7 @@ class Endpoint:
         except ValueError as error:
             raise ApiError(400, str(error), param="decoder") from None
         try:
-            settings = _settings(params, served, length, adapts=info.exact or not named)
+            settings = _settings(params, served, length, served.layout(info, free=not named))
             records = served.service.submit(info.name, prompt, settings, free=not named)
         except ValueError as error:
             raise ApiError(400, str(error)) from None
@@ -291,11 +291,10 @@ class Endpoint:
         return params.length or min(room, params.default_length or most, most)
 
 
-def _settings(params: Request, served: Served, length: int, *, adapts: bool) -> DecodingSettings:
-    """The request's settings, and the server's where it names none.
+def _settings(params: Request, served: Served, length: int, layout: LayoutName) -> DecodingSettings:
+    """The request's settings, and the server's, this layout among them, where it names none.
 
-    Where the layout `adapts` to the load it changes no text, or only one that the request leaves open. ValueError where
-    a value is out of range.
+    ValueError where a value is out of range.
     """
     threshold = params.threshold if "threshold" in params.model_fields_set else served.threshold
     temperature = params.temperature or 0.0
@@ -303,7 +302,7 @@ def _settings(params: Request, served: Served, length: int, *, adapts: bool) -> 
     return DecodingSettings(
         threshold=threshold,
         block_size=params.block_size or served.usual_block_size,
-        layout=params.layout or ("auto" if adapts else DecodingSettings().layout),
+        layout=params.layout or layout,
         temperature=temperature,
         top_p=1.0 if params.top_p is None else params.top_p,
         seed=seed % (MAX_SEED + 1),

@@ -104,13 +104,13 @@ def serve(checkpoint: Checkpoint) -> Iterator[Callable[..., Running]]:
         keys: list[str] | None = None,
         callers: dict[str, Any] | None = None,
         policy: Policy | None = None,
-        loose: str | None = None,
+        usual: dict[str, Any] | None = None,
         **options: Any,
     ) -> Running:
         metrics, steps, policy = Metrics(), Steps(), policy or Policy(checkpoint.engine)
         service = AsyncService(checkpoint, metrics, policy, **options)
         service._service.advance = steps.each(service._service.advance)  # type: ignore[method-assign]
-        served = Served(name=checkpoint.name, checkpoint=checkpoint, service=service, loose=loose)
+        served = Served(name=checkpoint.name, checkpoint=checkpoint, service=service, **(usual or {}))
         metrics.watch(served.name, lambda: service.running, lambda: service.waiting, lambda: policy.threshold)
         asking = Callers(keys={*map(digest, keys)} if keys else None, **{"hosts": {"x"}, **(callers or {})})
         app = build(served, limits, asking, metrics)

@@ -30,7 +30,7 @@ def test_the_exact_policy_changes_no_text_under_load(served: Any, serve: Callabl
 
 def test_the_knob_moves_only_the_open_threshold(serve: Callable[..., Any], checkpoint: Checkpoint) -> None:
     policy = Policy(checkpoint.engine, (0.5,))
-    server = serve(places=1, queue=64, policy=policy, loose="relaxed")
+    server = serve(places=1, queue=64, policy=policy, usual={"loose": "relaxed"})
     exact = ask_all(server, 1, decoder="autoregressive")
     ask_all(server, 3)
     assert policy.threshold == 0.5

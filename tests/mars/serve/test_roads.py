@@ -169,16 +169,17 @@ def test_lm_eval_asks_for_completions_with_one_beginning(
         assert submitted[-1][0] == begins
 
 
-def test_a_relaxed_answer_is_one_text(served: Any) -> None:
-    """Also beside others; a layout that adapts to the clock is for those who name it."""
+def test_a_relaxed_answer_is_one_text(served: Any, serve: Callable[..., Any]) -> None:
+    """Also beside others, and where the server names it; a layout that adapts to the clock is for those who name it."""
     from concurrent.futures import ThreadPoolExecutor
 
     question = "Ana saves 5 dollars each week for 4 weeks and then spends 6 dollars on books. How many are left?"
-    body = {"messages": [{"role": "user", "content": question}], "decoder": "relaxed", "threshold": 0.1}
-    body |= {"max_tokens": 40, "records": True}
-    alone = [served.post(json=body).json() for _ in range(4)]
+    usual = {"decoder": "relaxed", "threshold": 0.1}
+    body = {"messages": [{"role": "user", "content": question}], "max_tokens": 40, "records": True}
+    ways = [(served, {**body, **usual}), (serve(usual=usual), body)]
+    alone = [server.post(json=asked).json() for server, asked in ways * 2]
     with ThreadPoolExecutor(6) as threads:
-        together = [found.json() for found in threads.map(lambda _: served.post(json=body), range(6))]
+        together = [found.json() for found in threads.map(lambda way: way[0].post(json=way[1]), ways * 3)]
     texts = {found["choices"][0]["message"]["content"] for found in [*alone, *together]}
     passes = {found["mars"]["passes"] for found in alone}
     assert (len(texts), len(passes)) == (1, 1)
