@@ -147,7 +147,9 @@ class Writer:
         if self._stops.found and self._listed and self._listed[0][0] < self._shown:
             place, found = self._listed[0]
             text = found.token[: self._shown - place]
-            ready.append(found.model_copy(update={"token": text, "bytes": list(text.encode())}))
+            cut = {"token": text, "bytes": list(text.encode())}
+            top = [one.model_copy(update=cut) if one.id == found.id else one for one in found.top_logprobs]
+            ready.append(found.model_copy(update={**cut, "top_logprobs": top}))
         return ready
 
 
