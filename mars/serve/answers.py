@@ -22,7 +22,7 @@ from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 from mars.metrics import Tally
 from mars.records import ForwardPass, Proposal
-from mars.serve.guard import FAILED, until_gone
+from mars.serve.guard import ENDS, FAILED, until_gone
 from mars.serve.schema import Candidate, StreamOptions, TokenLogprob, error_body
 from mars.text import REPLACEMENT, TextPieces
 
@@ -298,13 +298,15 @@ class AnswerStream(Response):
                 async for body in self._bodies:
                     async with asyncio.timeout(self._send_seconds):  # who does not read holds a place for nothing
                         await send({"type": "http.response.body", "body": _event(body), "more_body": True})
+            last = b"data: [DONE]\n\n"
         except TimeoutError:
             return
+        except asyncio.CancelledError:  # --grace is over, or nobody reads this
+            last = _event(error_body(ENDS, "server_error"))
         except Exception:  # noqa: BLE001 - whatever it is, the client gets a sentence
             _log.exception("a request failed")
-            failed = _event(error_body(FAILED, "server_error"))
-            await send({"type": "http.response.body", "body": failed, "more_body": True})
-        await send({"type": "http.response.body", "body": b"data: [DONE]\n\n", "more_body": False})
+            last = _event(error_body(FAILED, "server_error")) + b"data: [DONE]\n\n"
+        await send({"type": "http.response.body", "body": last, "more_body": False})
 
 
 def _by_text(found: TokenLogprob) -> dict[str, float]:

@@ -36,6 +36,7 @@ UNCOUNTED = ("/health", "/metrics")
 LEFT = 499
 """The status of a request whose client has left: nobody reads it, and the metrics count it."""
 FAILED = "the server made a mistake; its log says more"
+ENDS = "the server is being stopped: ask again in a moment"
 _DRAIN_SECONDS = 5.0
 _SHORTEST_KEY = 8
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9._-]{1,253})(:\d{1,5})?")
@@ -170,32 +171,40 @@ class Guard:
                 self._answered(route, message["status"])
             await send(message)
 
-        counts = route not in UNCOUNTED
         try:
             headers = Headers(scope=scope)
             body = await self._bodies.read(headers, receive, self._callers.refusal(route, headers))
             if body is None:
                 self._answered(route, LEFT)
                 return
-            if counts and self._busy >= self._limits.connections:
-                raise ApiError(
-                    429,
-                    f"the server has {self._busy} requests at once and takes no more: try again in a moment",
-                    code="rate_limit_exceeded",
-                    headers={"retry-after": "1"},
-                )
-            self._busy += counts
-            try:
-                await self._app(scope, given(body, receive), counted)
-            finally:
-                self._busy -= counts
+            await self._pass_on(scope, given(body, receive), counted)
         except ApiError as error:
             await error.response(scope, receive, counted)
+        except asyncio.CancelledError:  # --grace is over; a stream has said so itself
+            if not begun:
+                ending = ApiError(503, ENDS, headers={"retry-after": "1", **_CLOSING})
+                await ending.response(scope, receive, counted)
         except Exception:
             _log.exception("a request failed")
             if begun:
                 raise
             await ApiError(500, FAILED).response(scope, receive, counted)
+
+    async def _pass_on(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let the app answer, unless it answers too many already."""
+        counts = scope["path"] not in UNCOUNTED
+        if counts and self._busy >= self._limits.connections:
+            raise ApiError(
+                429,
+                f"the server has {self._busy} requests at once and takes no more: try again in a moment",
+                code="rate_limit_exceeded",
+                headers={"retry-after": "1"},
+            )
+        self._busy += counts
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self._busy -= counts
 
 
 class BodyReader:

@@ -1,6 +1,7 @@
 """Who leaves frees its row, who comes too many is told when to come again, and who runs at the end is served."""
 
 import json
+import logging
 import os
 import re
 import signal
@@ -99,6 +100,24 @@ def test_a_failed_pass_is_said_and_survived(serve: Callable[..., Any], checkpoin
     assert "secret" not in found.text
     engine.fails = False
     assert server.post(json={**CHAT, "max_tokens": 3}).status_code == 200
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_the_end_of_the_grace_is_said(server: Any, stream: bool, caplog: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logging.getLogger("uvicorn"), "propagate", True)
+    server.server.config.timeout_graceful_shutdown = 0
+    with ThreadPoolExecutor(1) as threads:
+        asked = threads.submit(server.post, json={**CHAT, "stream": stream})
+        server.steps.let(3)
+        server.until(lambda: server.service.running == 1)
+        server.server.should_exit = True
+        found = asked.result(30)
+        server.steps.go()
+    said = found.text.split("\n\n")[-2].removeprefix("data: ") if stream else found.text
+    assert json.loads(said)["error"]["message"] == "the server is being stopped: ask again in a moment"
+    whole = (503, "1", "close")
+    assert stream or (found.status_code, *map(found.headers.get, ("retry-after", "connection"))) == whole
+    assert not [record for record in caplog.records if record.exc_info]
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
