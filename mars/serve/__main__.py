@@ -15,11 +15,12 @@ from mars.garbage import gc_frozen
 from mars.options import SOURCES, add_base_options, add_device_options, parse_host, parse_threshold, whole
 from mars.serve import PLACES, QUEUE, RequestLimits
 
-BAD_INPUT, CANNOT_SERVE = 2, 1
+BAD_INPUT, CANNOT_SERVE, INTERRUPTED = 2, 1, 130
+_BACKLOG = 2048  # connections that wait to be taken, as many as with uvicorn
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Serve until interrupted; the exit status: 1 for an address that is taken, 2 for bad input."""
+    """Serve until interrupted; the exit status: 1 for a taken address, 2 for bad input, 130 before it serves."""
     options = parser().parse_args(arguments)
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     try:
@@ -27,11 +28,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _serve(options)
         from mars.serve.application import deploy
 
-        _say(options, deploy(options, _keys(options)))
+        _say(options.name or options.checkpoint, deploy(options, _keys(options)))
         return 0
     except ValueError as error:
         sys.stderr.write(f"mars.serve: {error}\n")
         return BAD_INPUT
+    except KeyboardInterrupt:  # while it loads
+        return INTERRUPTED
 
 
 def _serve(options: argparse.Namespace) -> int:
@@ -45,26 +48,22 @@ def _serve(options: argparse.Namespace) -> int:
     from mars.serve.application import application
     from mars.serve.guard import protocol
 
-    try:
+    with listening:
         with gc_frozen():
             app, limits = application(options, _keys(options))
-    except ValueError:
-        listening.close()
-        raise
-
-    config = uvicorn.Config(
-        app,
-        http=protocol(limits),
-        ws="none",
-        log_level="error",  # warnings are about requests that offer another protocol, as Java's clients do
-        access_log=False,
-        server_header=False,
-        timeout_graceful_shutdown=options.grace,
-    )
-    host, port = listening.getsockname()[:2]
-    _say(options, f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}")
-    with suppress(KeyboardInterrupt):  # which uvicorn raises once more when it has shut down
-        uvicorn.Server(config).run(sockets=[listening])
+        config = uvicorn.Config(
+            app,
+            http=protocol(limits),
+            ws="none",
+            log_level="error",  # warnings are about requests that offer another protocol, as Java's clients do
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=options.grace,
+        )
+        host, port = listening.getsockname()[:2]
+        _say(app.state.served.name, f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}")
+        with suppress(KeyboardInterrupt):  # which uvicorn raises once more when it has shut down
+            uvicorn.Server(config).run(sockets=[listening])
     return 0
 
 
@@ -74,8 +73,8 @@ def _keys(options: argparse.Namespace) -> frozenset[bytes] | None:
     return None if options.api_keys is None else read_keys(options.api_keys)
 
 
-def _say(options: argparse.Namespace, address: str) -> None:
-    print(f"{options.name or options.checkpoint} is at {address}/v1", flush=True)
+def _say(name: str, address: str) -> None:
+    print(f"{name} is at {address}/v1", flush=True)
 
 
 def _origin(text: str) -> str:
@@ -148,14 +147,15 @@ def _add_limits(command: argparse.ArgumentParser) -> None:
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A socket at this address, which does not listen yet: asked first, because loading takes seconds.
+    """A socket that listens at this address: asked first, because loading takes seconds; who connects meanwhile waits.
 
-    OSError where the address is taken or not allowed.
+    OSError where the address is taken, also by a server that still loads, or not allowed.
     """
     listening = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((host, port))
+        listening.listen(_BACKLOG)
     except OSError:
         listening.close()
         raise

@@ -5,24 +5,22 @@ import logging
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import httpx
 import pytest
 
 from mars.checkpoint import Checkpoint
 from mars.serve import async_service
-from mars.serve.__main__ import main
+from mars.serve.__main__ import bind, main
 
 ROOT = Path(__file__).parents[3]
 CHAT: dict[str, Any] = {"messages": [{"role": "user", "content": "Tom has 3 apples."}], "decoder": "autoregressive"}
@@ -157,50 +155,24 @@ class Failing:
 def process() -> Any:
     """The command itself, on the shipped model; its address once it answers."""
     command = [sys.executable, "-m", "mars.serve", "--checkpoint", "assets/checkpoints/mars-b8", "--port", "0"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    started = subprocess.Popen(
-        [*command, "--threads", "1"],
-        cwd=ROOT,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert started.stdout is not None
-    found = re.search(r"http://\S+", started.stdout.readline())
-    assert found is not None
-    yield started, found[0]
-    started.kill()
-    started.wait()
-    for stream in (started.stdout, started.stderr):
-        stream.close()
+    command += ["--threads", "1"]
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, cwd=ROOT, env={**os.environ, "OMP_NUM_THREADS": "1"}, **pipes) as started:
+        found = re.fullmatch(r"mars-b8 is at (http://\S+)\n", started.stdout.readline())
+        if found:
+            yield started, found[1]
+        started.kill()
+    assert found
 
 
 def test_the_command_finishes_what_runs(process: Any) -> None:
     started, url = process
-    end = time.monotonic() + 30
-    while True:
-        try:
-            httpx.get(url.replace("/v1", "/health"), trust_env=False)
-            break
-        except httpx.TransportError:
-            assert time.monotonic() < end
-            time.sleep(0.05)
     body = {**CHAT, "max_tokens": 120, "stream": True, "stream_options": {"include_usage": True}}
-    lines: list[str] = []
-    first = threading.Event()
-
-    def read() -> None:
-        with httpx.stream("POST", f"{url}/chat/completions", json=body, timeout=60, trust_env=False) as answer:
-            for line in answer.iter_lines():
-                lines.append(line)
-                first.set()
-
-    reader = threading.Thread(target=read)
-    reader.start()
-    assert first.wait(30)
-    started.send_signal(signal.SIGINT)
-    reader.join(60)
+    with httpx.stream("POST", f"{url}/chat/completions", json=body, timeout=60, trust_env=False) as answer:
+        events = answer.iter_lines()
+        lines = [next(events)]
+        started.send_signal(signal.SIGINT)
+        lines += events
     assert lines[-2] == "data: [DONE]" or lines[-1] == "data: [DONE]"
     assert any('"completion_tokens"' in line for line in lines)
     assert (started.wait(30), started.stderr.read()) == (0, "")
@@ -231,9 +203,9 @@ def test_bad_input_is_said_in_a_sentence(
     assert says in capsys.readouterr().err
 
 
-def test_a_taken_port_is_said_before_loading(capsys: pytest.CaptureFixture[str]) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
+def test_a_taken_port_is_said_before_loading(capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    with bind("127.0.0.1", 0) as taken:  # by a server that still loads
         assert main(["--checkpoint", "no/such/folder", "--port", str(taken.getsockname()[1])]) == 1
     assert "cannot be used" in capsys.readouterr().err
+    monkeypatch.setattr("mars.serve.application.load_source", Mock(side_effect=KeyboardInterrupt))
+    assert (main(["--checkpoint", "x", "--port", "0"]), *capsys.readouterr()) == (130, "", "")
