@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from mars.serve.guard import ApiError
+
 IGNORED_HEADER = "x-mars-ignored"
 _IGNORED = """user safety_identifier metadata store service_tier reasoning_effort verbosity prediction prompt_cache_key
     prompt_cache_options prompt_cache_retention parallel_tool_calls ignore_eos stream_options.include_obfuscation"""
@@ -33,24 +35,16 @@ REFUSED = {
 """When each is refused, in words, and the values that ask for nothing."""
 
 
-class UnsupportedError(ValueError):
-    """A parameter that is refused; the message is one sentence."""
-
-    def __init__(self, message: str, name: str) -> None:
-        super().__init__(message)
-        self.name = name
-
-
 def ignored(given: Iterable[tuple[str, Any]]) -> tuple[str, ...]:
-    """The names in `given` that have no effect; UnsupportedError where one is refused with this value, or unknown."""
+    """The names in `given` that have no effect; ApiError where one is refused with this value, or unknown."""
     found = []
     for name, value in given:
         says, harmless = REFUSED.get(name, ("", ()))
         if name in IGNORED:
             found += [name] if value not in (None, {}, [], "") else []
         elif says and not any(value == known and (value is True) == (known is True) for known in harmless):
-            raise UnsupportedError(f"{name} is not supported {says}: leave it out", name)
+            raise ApiError(400, f"{name} is not supported {says}: leave it out", param=name)
         elif not says and value is not None:  # null is "not set" in every client
             shown = ascii(name[:64])[1:-1]
-            raise UnsupportedError(f"there is no parameter {shown} here: see the list in docs/serving.md", shown)
+            raise ApiError(400, f"there is no parameter {shown} here: see the list in docs/serving.md", param=shown)
     return tuple(found)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import secrets
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
@@ -26,7 +25,7 @@ from mars.serve import RequestLimits, conformance, remote
 from mars.serve.answers import AnswerStream, Bodies, Piece, Writer
 from mars.serve.async_service import AsyncStream, Served
 from mars.serve.conformance import IGNORED_HEADER
-from mars.serve.guard import FAILED, LEFT, ApiError, Callers, Guard, until_gone
+from mars.serve.guard import LEFT, ApiError, Callers, Guard, until_gone
 from mars.serve.metrics import CONTENT_TYPE, Metrics
 from mars.serve.schema import UNIONS, ChatRequest, CompletionRequest, Request, StreamOptions
 
@@ -37,7 +36,6 @@ _NAMED = ", ".join(path for path in PATHS if "{" not in path)
 _OWN = ("threshold", "block_size", "layout")
 _MOST_LISTS = 100_000  # and brackets in texts; to read so many takes a tenth of a second
 _CHARACTERS = 8  # of a prompt for each token of the context, at first: a longer prompt is read in steps
-_log = logging.getLogger(__name__)
 Body = TypeVar("Body", bound=Request)
 
 
@@ -167,9 +165,6 @@ class Endpoint:
         try:
             if not await until_gone(request.receive, write()):
                 return Response(status_code=LEFT)
-        except Exception as error:
-            _log.exception("a request failed")
-            raise ApiError(500, FAILED) from error
         finally:
             running.records.close()
         return JSONResponse(running.bodies.whole(whole, running.writer.tally), headers=dict(running.headers))
@@ -332,8 +327,6 @@ def _check(body: bytes, kind: type[Body]) -> tuple[Body, tuple[str, ...]]:
     except ValidationError as error:
         name, sentence = _sentence(error)
         raise ApiError(400, sentence, param=name) from None
-    except conformance.UnsupportedError as error:
-        raise ApiError(400, str(error), param=error.name) from None
 
 
 def _sentence(error: ValidationError) -> tuple[str | None, str]:
