@@ -61,7 +61,7 @@ def application(options: argparse.Namespace, keys: frozenset[bytes] | None) -> t
         info = served.info(None, free=free)  # which refuses one that this model lacks
         size, layout = served.usual_block_size, served.layout(info, free=free)
         service.prepare(info.name, DecodingSettings(threshold=options.threshold, block_size=size, layout=layout))
-    metrics.watch(served.name, lambda: service.running, lambda: service.waiting, lambda: policy.threshold)
+    metrics.watch(served.name, lambda: service.running, lambda: service.waiting, lambda: service.threshold)
     callers = Callers(keys=keys, hosts={options.host.lower(), *options.allowed_host}, origins=options.allow_origin)
     return build(served, limits, callers, metrics), limits
 

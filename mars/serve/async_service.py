@@ -78,7 +78,7 @@ class AsyncService:
         self.places = places
         self._most = places + queue
         self._service = Service(checkpoint.engine, places, self.context + LOOKAHEAD, beside=True, policy=policy)
-        self._metrics = metrics
+        self._metrics, self._policy = metrics, policy
         self._changed = threading.Condition()
         self._requests: list[AsyncStream] = []
         self._thread: threading.Thread | None = None
@@ -94,6 +94,11 @@ class AsyncService:
     def waiting(self) -> int:
         """Requests that wait for a row, or for their first pass."""
         return len(self._requests) - self.running
+
+    @property
+    def threshold(self) -> float | None:
+        """τ of requests that leave it to the policy; None without one, as they begin when no others are here."""
+        return self._policy.threshold if self._requests else None
 
     @property
     def alive(self) -> bool:

@@ -111,7 +111,7 @@ def serve(checkpoint: Checkpoint) -> Iterator[Callable[..., Running]]:
         service = AsyncService(checkpoint, metrics, policy, **options)
         service._service.advance = steps.each(service._service.advance)  # type: ignore[method-assign]
         served = Served(name=checkpoint.name, checkpoint=checkpoint, service=service, **(usual or {}))
-        metrics.watch(served.name, lambda: service.running, lambda: service.waiting, lambda: policy.threshold)
+        metrics.watch(served.name, lambda: service.running, lambda: service.waiting, lambda: service.threshold)
         asking = Callers(keys={*map(digest, keys)} if keys else None, **{"hosts": {"x"}, **(callers or {})})
         app = build(served, limits, asking, metrics)
         config = uvicorn.Config(app, http=protocol(limits), ws="none", log_level="error", access_log=False)

@@ -34,4 +34,5 @@ def test_the_knob_moves_only_the_open_threshold(serve: Callable[..., Any], check
     exact = ask_all(server, 1, decoder="autoregressive")
     ask_all(server, 3)
     assert policy.threshold == 0.5
+    assert 'mars_threshold{model="mars-b8"} 1.0' in server.get("/metrics").text, "that of the next request"
     assert ask_all(server, 1, decoder="self_speculative") == ask_all(server, 1, block_size=4) == exact, "asked for"
