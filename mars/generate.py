@@ -57,11 +57,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 class Painter:
-    """Writes text to a stream, in a colour that changes with every pass if the stream is a terminal."""
+    """Writes text to a stream, in a colour that changes with every pass if it is a terminal; None is closed."""
 
-    def __init__(self, stream: TextIO, environment: dict[str, str]) -> None:
+    def __init__(self, stream: TextIO | None, environment: dict[str, str]) -> None:
         self._stream = stream
-        self._colours = stream.isatty() and not environment.get("NO_COLOR") and environment.get("TERM") != "dumb"
+        terminal = stream is not None and stream.isatty()
+        self._colours = terminal and not environment.get("NO_COLOR") and environment.get("TERM") != "dumb"
 
     def write(self, text: str, number: int) -> None:
         """Write what pass `number` added."""
