@@ -284,7 +284,7 @@ def check_threshold(threshold: float | None, score: ScoreName = "probability") -
     upper = math.inf if score == "entropy" else 1.0
     if not (hasattr(threshold, "__float__") and math.isfinite(threshold) and 0.0 <= threshold <= upper):
         allowed = ">= 0 (nats)" if score == "entropy" else "between 0 and 1"
-        raise ValueError(f"threshold must be {allowed} for {score}, or none for one-token mode, got {threshold}")
+        raise ValueError(f"threshold must be {allowed} for {score}, or none for one-token mode, got {threshold!r}")
 
 
 def meets_threshold(value: Any, threshold: Any, score: ScoreName) -> Any:

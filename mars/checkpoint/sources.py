@@ -106,7 +106,7 @@ def locate(source: str | Path, progress: Progress | None = None) -> tuple[Path, 
         folder, name = _download(source, progress), source
     else:
         raise CheckpointError(
-            f"there is no folder {folder}: give a checkpoint folder, a GGUF file, {' or '.join(NAMED_BASES)}, or a Hub "
+            f"there is no folder {source}: give a checkpoint folder, a GGUF file, {' or '.join(NAMED_BASES)}, or a Hub "
             "id such as Qwen/Qwen2.5-0.5B"
         )
     if "BD3LM" in name:

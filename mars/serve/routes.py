@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import secrets
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
@@ -145,6 +146,8 @@ class Endpoint:
         if isinstance(single, str):
             encode = self._served.checkpoint.encode_beginning
             prompt = await self._encoded("prompt", single, lambda: encode(single))
+        elif max(single) >= (size := self._served.checkpoint.engine.vocab_size):
+            raise ApiError(400, f"token ids must be between 0 and {size - 1}, got {max(single)}", param="prompt")
         else:
             prompt = single
         return await self._answer(request, params, prompt, ignored)
@@ -336,6 +339,7 @@ def _sentence(error: ValidationError) -> tuple[str | None, str]:
     kinds = ("str", "bool", "int", "float")  # pydantic names a member of a union by its type
     place = [str(part) for part in found["loc"] if isinstance(part, int) or (part.isidentifier() and part not in kinds)]
     says = found["msg"].removeprefix("Value error, ").replace("Input should be", "it should be")
+    says = re.sub(r"a valid dictionary or instance of \w+", "an object", says)
     if name in UNIONS and found["type"] != "missing":
         return name, f"{name}: {UNIONS[name]}"
     got = "" if found["type"] in ("missing", "value_error") else f", got {ascii(shown(found['input']))[1:-1][:80]}"

@@ -18,7 +18,7 @@ from mars.schema import checked
         ({"max_new_tokens": 0}, "max_new_tokens must be >= 1, got 0"),
         ({"alternatives": 21}, "alternatives must be between 0 and 20, got 21"),
         ({"threshold": 1.5}, "threshold must be between 0 and 1 for probability, or none for one-token mode, got 1.5"),
-        ({"threshold": "x"}, "threshold must be between 0 and 1 for probability, or none for one-token mode, got x"),
+        ({"threshold": "x"}, "threshold must be between 0 and 1 for probability, or none for one-token mode, got 'x'"),
         ({"temperature": -0.1}, "temperature must be a finite number >= 0, got -0.1"),
         ({"temperature": float("nan")}, "temperature must be a finite number >= 0, got nan"),
         ({"top_p": 0.0}, "top_p must be above 0 and at most 1, got 0.0"),

@@ -247,6 +247,7 @@ def test_sources_that_are_no_folder(folder: Path) -> None:
     for source, sentence in {
         "no/such/folder": "there is no folder no/such/folder",
         str(folder / "absent"): "there is no folder",
+        "http://absent:8000": "there is no folder http://absent:8000: give",
         str(folder / "config.json"): "config.json is a file",
         "~nobody-here/x": "'~nobody-here/x' cannot be read",
         "x" * 300: "cannot be read .*File name too long",

@@ -108,6 +108,7 @@ CALL = {"id": "c1", "type": "function", "function": {"name": "w", "arguments": "
 TURNS: dict[str, tuple[list[Any], str]] = {
     "null": ([TURN, {"role": "assistant", "content": None}], "messages.1: there is no content: send a text"),
     "no parts": ([{"role": "user", "content": []}], "messages.0: there is no content"),
+    "text": (["Hello"], "messages.0: it should be an object, got 'Hello'"),
     "none": ([], "messages: there is no turn: send at least one"),
     "call": (
         [TURN, {"role": "assistant", "content": None, "tool_calls": [CALL]}],
