@@ -21,7 +21,7 @@ from analysis.runs import read_runs
 from analysis.runs.files import study_files
 
 FILE = "measured.json.gz"
-VERSION = 4
+VERSION = 5
 """One more after a change of what is measured or of what marks are called."""
 
 

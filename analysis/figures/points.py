@@ -44,7 +44,8 @@ def measure(
     `points`, run − AR baseline on the same problems, and for the loss, their negative, with `gained` and `lost` as in
     `PairedDifference`; `agreement` is the share of tokens that one-token mode writes behind the same prefix. Runs that
     were not timed have no tokens per second; those that nobody judged have no accuracy and no loss. A timed run has the
-    accuracy of the run with the same setting on most of such problems: texts do not depend on the clock. `ar_run` is
+    accuracy of the run with the same setting on most of such problems: texts do not depend on the clock; `n` is the
+    number of these, `own_n` that of its own, behind its tokens, its speed and `same_text`. `ar_run` is
     the id of the AR run that took turns with it, in the same group at the same batch size: speed-ups are over it, and
     `same_text` is the share of its texts that are that run's, or the AR baseline's where there is none, if that is of
     the same weights or of its adapter's base. `baseline` is the id of the AR baseline, `task` the family; with
@@ -59,9 +60,7 @@ def measure(
         measured += [row | {"task": task} | _measured(runs, row, task, baselines) for task in tasks]
         progress(1)
     intervals = [f"{name}{end}" for name in MEASURES for end in ("", "_low", "_high")]
-    columns = list(
-        dict.fromkeys([*table.columns, "task", "timed_n", "baseline", "ar_run", "gained", "lost", *intervals])
-    )
+    columns = list(dict.fromkeys([*table.columns, "task", "own_n", "baseline", "ar_run", "gained", "lost", *intervals]))
     return named(pd.DataFrame(measured, columns=columns), baselines.usual())
 
 
@@ -73,7 +72,7 @@ def _measured(runs: RunStore, row: dict[str, Any], task: str, baselines: _Baseli
     marked = _of(runs.rows(judge["id"]), task)
     timed, baseline = baselines.speed_of(row), baselines.accuracy_of(judge) if judged else None
     found = dict.fromkeys(MEASURES, Interval()) | ({ACCURACY: accuracy(marked)} if judged else {})
-    flat: dict[str, Any] = {"n": len(marked), "timed_n": len(rows) if row["timed"] else None}
+    flat: dict[str, Any] = {"n": len(marked), "own_n": len(rows)}
     if "agreeing" in rows:
         found[AGREEMENT] = _or_none(lambda each: ratio_of_sums(each, "agreeing", "tokens"), rows)
     found[PER_FORWARD] = _or_none(tokens_per_forward, rows)

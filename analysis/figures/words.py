@@ -109,12 +109,20 @@ def heeds_threshold(row: Row) -> bool:
     return info is None or info.by_threshold or _continues(row)
 
 
+def counts_words(row: Row) -> str:
+    """Its problems, and those of its tokens and speed where these are fewer: "n = 1,200 (tokens and speed: 96)"."""
+    if missing(row.get("n")):
+        return ""
+    own = row.get("own_n", row["n"])
+    return f"n = {int(row['n']):,}" + (f" (tokens and speed: {int(own):,})" if own < row["n"] else "")
+
+
 def hover(row: Row, *first: str) -> str:
     """The text of a mark, as Plotly's HTML: its name, model, setting, further lines, measured values, and machine."""
     setting = joined(decoder_words(row), threshold_words(row))
     title = joined(title_words(row), threshold_words(row))
     problems = joined(
-        None if missing(row.get("n")) else f"n = {int(row['n'])}",
+        counts_words(row),
         _families(row),
         None if missing(row.get("seed")) else f"seed {int(row['seed'])}",
     )

@@ -93,7 +93,7 @@ def setting_words(row: words.Row) -> str:
 
 def _facts(row: words.Row) -> Iterator[list[str]]:
     if not words.missing(row.get("n")):
-        yield ["Problems", f"n = {int(row['n']):,}: {', '.join(map(words.task_words, row['tasks']))}"]
+        yield ["Problems", f"{words.counts_words(row)}: {', '.join(map(words.task_words, row['tasks']))}"]
     for name in _PROVENANCE:
         if not words.missing(row.get(name)):
             yield [_LABELS.get(name, name.capitalize()), _text(row[name])]

@@ -98,8 +98,8 @@ def _how(rows: pd.DataFrame, tried: pd.DataFrame, ar: Row, against: str) -> str:
         said = [f"AR is {ar['model']} at {speed}, measured on {day} in turn with the others, {where}."]
     sure = f"{CONFIDENCE:.0%} confidence" + " in all of them together, so the limits are wider than drawn" * (count > 1)
     said.append(f"{count} setting{'s' * (count > 1)} tried on {problems:,} problems; {sure}.")
-    if against != PER_FORWARD and ar["timed_n"] < problems:
-        said.append(f"Speeds are those of {int(ar['timed_n'])} of them.")
+    if ar["own_n"] < problems:
+        said.append(f"{'Tokens' if against == PER_FORWARD else 'Speeds'} are those of {int(ar['own_n'])} of them.")
     if against == PER_FORWARD and rows["decoder"].isin([decoder.name for decoder in decoders.drafted()]).any():
         said.append("Draft models are left out: tokens per forward do not count their passes.")
     if (rows["decoder"] == decoders.EXACT).any() and not (rows["decoder"] == "prompt_lookup").any():
@@ -113,7 +113,7 @@ def _faster(row: Row) -> str:
 
 def _loss(row: Row, points: float) -> str:
     if row["sure"]:
-        return f"AR's own text in all {int(row['n']):,} answers, so nothing is lost"
+        return f"AR's own text in all {int(row['own_n']):,} answers, so nothing is lost"
     loss = -PairedDifference.of(row).score_interval().value
     if abs(loss) < _ALIKE:
         measured = "as accurate as AR in this measurement"

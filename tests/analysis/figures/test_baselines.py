@@ -68,7 +68,7 @@ def test_timed_runs_take_their_accuracy_from_many(of: Any, fabricate: Any) -> No
     runs.append(fabricate.run(mars, "self_speculative", **timed))
     table = figures.measure(fabricate.store(runs))
     row = of(table, "sliding_window", threshold=0.5, timed=True)
-    assert (row["n"], row["timed_n"], row["points"]) == (200, 40, -40.0)
+    assert (row["n"], row["own_n"], row["points"]) == (200, 40, -40.0)
     assert row["speedup"] == pytest.approx(1.0)
     exact = of(table, "self_speculative")
     assert (exact["n"], exact["points"]) == (200, 0.0), "one-token mode wrote its texts"

@@ -38,7 +38,7 @@ def test_one_family_is_measured_on_its_own(run_cache: RunCache) -> None:
     shown = draw(run_cache, task="logic")
     places = [column["label"] for column in shown["table"]["columns"]]
     table, place = run_cache.table("logic").set_index("id"), places.index("Accuracy (%)")
-    assert {row["cells"][places.index("n")] for row in shown["table"]["rows"]} == {"200"}
+    assert {row["cells"][places.index("n of accuracy")] for row in shown["table"]["rows"]} == {"200"}
     for row in shown["table"]["rows"]:  # which the CSV has with all digits
         assert row["numbers"][place] == [100 * table.loc[row["id"], f"accuracy{end}"] for end in ("", "_low", "_high")]
     assert (shown["task"], draw(run_cache, task="no such family")["task"]) == ("logic", "all families")

@@ -96,12 +96,12 @@ def test_without_judge_only_ars_text_is_lossless(run_cache: RunCache, run_of: Ru
 
 
 SHIPPED = RunCache()
-FOLDERS = {"mars-b8": "assets/checkpoints", "smollm2-135m-gated": "assets/adapters"}
+FOLDERS = {"mars-b8": "assets/checkpoints", "smollm2-135m-mars": "assets/adapters"}
 
 
 @pytest.mark.parametrize("against", [PER_SECOND, PER_FORWARD])
 @pytest.mark.parametrize(
-    ("model", "batch", "points"), [("smollm2-135m-gated", 1, 5.0), ("mars-b8", 1, 0.5), ("mars-b8", 8, 5.0)]
+    ("model", "batch", "points"), [("smollm2-135m-mars", 1, 5.0), ("mars-b8", 1, 0.5), ("mars-b8", 8, 5.0)]
 )
 def test_sentence_star_card_and_lane_agree(against: str, model: str, batch: int, points: float) -> None:
     runs = _of(model, against)
@@ -129,6 +129,13 @@ def test_sentence_star_card_and_lane_agree(against: str, model: str, batch: int,
         (ratio,) = [one for one in told["measures"] if one["label"].startswith("Against AR, measured in turn with it")]
         assert f"{ar[0]:,.0f} tok/s" in ratio["label"]
         assert ratio["value"] == f"{row['speedup']:.2f}×"
+        assert (row["n"], row["own_n"]) == (1200, 96)
+        assert answer["sentence"].endswith(", on 96 problems of 6 families.")
+        assert dict(told["facts"])["Problems"].startswith("n = 1,200 (tokens and speed: 96): ")
+        assert "n = 1,200 (tokens and speed: 96) · 6 families" in row["hover"]
+        assert "1,200 problems of 6 families, 96 on the clock" in runs.label
+        numbers = {tuple(each["cells"][-4:-2]) for each in shown["table"]["rows"]}
+        assert numbers == {("1,200", "96")}
     sources = {row["model.name"]: f"{FOLDERS[model]}/{row['model.name']}"}
     lane = card(SHIPPED, answer["run"], sources)["choice"]
     assert (lane["decoder"], lane["block_size"]) == (row["decoder"], row["settings.block_size"])
