@@ -1,4 +1,4 @@
-"""The answer to an accuracy budget, in a sentence: the fastest setting whose loss is surely within it."""
+"""The answer to an accuracy budget, in a sentence: the fastest setting that is surely within it and faster than AR."""
 
 from dataclasses import dataclass
 
@@ -6,7 +6,7 @@ import pandas as pd
 
 from analysis.figures.operating_points import judged
 from analysis.figures.points import PER_FORWARD
-from analysis.figures.words import Row
+from analysis.figures.words import Row, measure_words
 from analysis.stats.intervals import CONFIDENCE
 from analysis.stats.pairs import PairedDifference
 from app.tradeoffs.card import called, setting_words
@@ -52,11 +52,12 @@ def finding(rows: pd.DataFrame, *, points: float, against: str) -> Finding:
         closest = f"{called(row)}: {_gain(row, against)}; it may lose {_points(round(least + 0.05, 1))}"
         none = f"No setting{where} is surely within {_points(points)} of AR's accuracy. The closest is {closest}."
         return Finding(sentence=f"{none} Raise the budget, or stay with AR.", how=how)
-    row = _best(able, against)
+    faster = able[(able["speedup"] > 1 + _ALIKE) & ~(able["speedup_low"] <= 1)] if against != PER_FORWARD else able
+    row = _best(able if faster.empty else faster, against)
     how = f"{how} {called(row)} ({setting_words(row)}): {_loss(row, points)}."
-    if against != PER_FORWARD and row["speedup"] <= 1 + _ALIKE:
-        next_best = f"the next, {called(row)}, has {_times(row['speedup'])} its speed"
-        return Finding(sentence=f"{start}, AR itself is the fastest{where}: {next_best}.", how=how)
+    if faster.empty:
+        none = f"no setting{where} is clearly faster than AR: the fastest, {called(row)}, is {_faster(row)}"
+        return Finding(sentence=f"{start}, {none}.", how=how)
     if against == PER_FORWARD:
         sentence = (
             f"{start}, {called(row)} writes the most tokens per forward: {row[against]:.1f}, where AR writes "
@@ -66,7 +67,7 @@ def finding(rows: pd.DataFrame, *, points: float, against: str) -> Finding:
         speed = f"about {_rounded(row['tokens_per_second'])} tokens a second, {_faster(row)}"
         sentence = f"{start}, the fastest{where} is {called(row)}: {speed}, on {problems_words(reference)}."
     if row["sure"] and scored and not tried["sure"].all():
-        sentence = f"{sentence} {_lossy(able[~able['sure']], against)}"
+        sentence = f"{sentence} {_lossy(faster[~faster['sure']], against)}"
     return Finding(sentence=sentence, how=how, chosen=str(row["id"]))
 
 
@@ -74,7 +75,7 @@ def _lossy(able: pd.DataFrame, against: str) -> str:
     """What the budget buys: the best of the settings that may change the text."""
     start = "Of the settings that may change the text"
     if able.empty:
-        return f"{start}, none is surely within the budget."
+        return f"{start}, none is surely within the budget{'' if against == PER_FORWARD else ' and faster'}."
     row = _best(able, against)
     return f"{start}, the best within it is {called(row)}: {_gain(row, against)}."
 
@@ -108,7 +109,8 @@ def _how(rows: pd.DataFrame, tried: pd.DataFrame, ar: Row, against: str) -> str:
 
 
 def _faster(row: Row) -> str:
-    return f"{_times(row['speedup'])} as fast as AR"
+    value, _, interval = measure_words(row, "speedup", ".2f").partition(" ")
+    return f"{value}× as fast as AR {interval}".rstrip()
 
 
 def _loss(row: Row, points: float) -> str:
@@ -124,10 +126,6 @@ def _loss(row: Row, points: float) -> str:
 
 def _points(points: float) -> str:
     return f"{points:g} point{'' if points == 1 else 's'}"
-
-
-def _times(ratio: float) -> str:
-    return f"{ratio:.1f}×" if ratio >= 1 + _ALIKE else f"{ratio:.2f}×"
 
 
 def _rounded(value: float) -> str:

@@ -58,7 +58,7 @@ def test_on_the_clock_it_answers_one_batch_size(find: Callable[..., Finding], ru
     assert found.chosen == run_of("mars", "block_cached", 0.95, 4)
     assert found.sentence == (
         "Within 5 points of AR's accuracy, the fastest at batch size 4 is Block cache at τ 0.95: about 150 tokens a "
-        "second, 1.7× as fast as AR, on 400 problems of 2 families."
+        "second, 1.70× as fast as AR [1.70, 1.70], on 400 problems of 2 families."
     )
     assert found.how.startswith(
         "AR is ar at 91 tokens a second, measured on 2026-01-02 in turn with the others, on a machine, 2 cores."
@@ -70,10 +70,14 @@ def test_a_setting_that_is_no_faster_leaves_ar(run_cache: RunCache) -> None:
     (first, *_) = together.sets(table, PER_SECOND)
     rows = table[table["id"].isin(first.ids) & (table["batch_size"] == 1)].copy()
     slower = rows["decoder"] != "autoregressive"
-    rows.loc[slower, ["speedup", "tokens_per_second"]] *= 0.5
-    found = finding(rows, points=5.0, against=PER_SECOND)
-    assert found.chosen is None
-    assert "AR itself is the fastest at batch size 1: the next, Block cache at τ 0.95, has 0.85× its" in found.sentence
+    for change, told in (({"speedup_low": 0.99}, "1.70× as fast as AR [0.99, 1.70]."), ({"speedup": 0.85}, "0.85×")):
+        rows.loc[slower, list(change)] = list(change.values())
+        found = finding(rows, points=5.0, against=PER_SECOND)
+        assert found.chosen is None
+        assert (
+            "no setting at batch size 1 is clearly faster than AR: the fastest, Block cache at τ 0.95" in found.sentence
+        )
+        assert told in found.sentence
 
 
 def test_without_judge_only_ars_text_is_lossless(run_cache: RunCache, run_of: RunOf) -> None:
@@ -91,7 +95,8 @@ def test_without_judge_only_ars_text_is_lossless(run_cache: RunCache, run_of: Ru
     assert found.chosen == exact
     assert found.sentence == (
         "Not scored. Of the settings with AR's text, the fastest at batch size 1 is MARS, "
-        "threshold at τ 0.95: about 140 tokens a second, 1.5× as fast as AR, on 400 problems of 2 families."
+        "threshold at τ 0.95: about 140 tokens a second, 1.50× as fast as AR [1.50, 1.50], on 400 problems "
+        "of 2 families."
     )
 
 
@@ -125,7 +130,8 @@ def test_sentence_star_card_and_lane_agree(against: str, model: str, batch: int,
     if against == PER_SECOND:
         assert row["batch_size"] == batch
         assert row["speedup"] == pytest.approx(row["tokens_per_second"] / ar[0], rel=1e-6)
-        assert f"{row['speedup']:.1f}× as fast as AR" in answer["sentence"]
+        ends = f"[{row['speedup_low']:.2f}, {row['speedup_high']:.2f}]"
+        assert f"{row['speedup']:.2f}× as fast as AR {ends}" in answer["sentence"]
         (ratio,) = [one for one in told["measures"] if one["label"].startswith("Against AR, measured in turn with it")]
         assert f"{ar[0]:,.0f} tok/s" in ratio["label"]
         assert ratio["value"] == f"{row['speedup']:.2f}×"
