@@ -15,6 +15,8 @@ from mars import decoders
 
 _ALIKE = 0.05
 """Speeds that differ by less than this share are told as the same; so are accuracies that differ by so many points."""
+FEWEST = 100
+"""Problems that a recommendation takes: of fewer, chance alone moves an accuracy by some ten points either way."""
 _UNSCORED = "These answers were not scored, so only AR's own text is surely as accurate"
 
 
@@ -42,7 +44,15 @@ def finding(rows: pd.DataFrame, *, points: float, against: str) -> Finding:
     reference, scored = ar.iloc[0].to_dict(), bool(tried["loss"].notna().any())
     where = "" if against == PER_FORWARD else f" at batch size {int(reference['batch_size'])}"
     how = _how(rows, tried, reference, against)
-    start = f"Within {_points(points)} of AR's accuracy" if scored else "Not scored. Of the settings with AR's text"
+    right = 100 * reference["accuracy"] if scored else float("nan")
+    asked = f"{f'AR has {right:.1f} % of ' if scored else ''}{problems_words(reference, 'n')}{' right' * scored}"
+    if reference["n"] < FEWEST:
+        few = f"fewer than {FEWEST} are no ground to recommend a setting. Choose other runs."
+        return Finding(sentence=f"{asked}: {few}", how=how)
+    if points >= right:
+        return Finding(sentence=f"{asked}: it could lose them all within this budget. Set a smaller one.", how=how)
+    budget = f"ithin {_points(points)} of AR's accuracy ({right:.1f} %, n = {int(reference['n']):,})"
+    start = f"W{budget}" if scored else "Not scored. Of the settings with AR's text"
     able = tried[tried["qualifies"]]
     if able.empty and not scored:
         return Finding(sentence=f"{_UNSCORED}. No setting here writes it in every answer.", how=how)
@@ -50,7 +60,7 @@ def finding(rows: pd.DataFrame, *, points: float, against: str) -> Finding:
         least = tried["loss_at_most"].min()
         row = _best(tried[tried["loss_at_most"] == least], against)
         closest = f"{called(row)}: {_gain(row, against)}; it may lose {_points(round(least + 0.05, 1))}"
-        none = f"No setting{where} is surely within {_points(points)} of AR's accuracy. The closest is {closest}."
+        none = f"No setting{where} is surely w{budget}. The closest is {closest}."
         return Finding(sentence=f"{none} Raise the budget, or stay with AR.", how=how)
     faster = able[(able["speedup"] > 1 + _ALIKE) & ~(able["speedup_low"] <= 1)] if against != PER_FORWARD else able
     row = _best(able if faster.empty else faster, against)

@@ -115,7 +115,8 @@ def _labels(sets: Sequence[pd.DataFrame]) -> list[str]:
         first, models = rows.loc[rows["n"].idxmin()], list(dict.fromkeys(_models(rows)))
         more = f" and {len(models) - _MOST_NAMES} more" if len(models) > _MOST_NAMES else ""
         who = ", ".join(models[:_MOST_NAMES]) + more
-        labels.append(f"{who} · {problems_words(first.to_dict(), 'n')} · {first['hardware']}")
+        clock = f", {int(first['own_n']):,} on the clock" if first["own_n"] < first["n"] else ""
+        labels.append(f"{who} · {problems_words(first.to_dict(), 'n')}{clock} · {first['hardware']}")
     for column, words in (("batch_size", "batch {}"), ("settings.max_new_tokens", "at most {} tokens")):
         alike = {label for label in labels if labels.count(label) > 1}
         labels = [
@@ -131,8 +132,7 @@ def problems_words(row: Row, count: str = "own_n") -> str:
     """The problems of a run's tokens and speed, or those of its accuracy (`n`), in words: "48 problems of IFEval"."""
     tasks = [row["task"]] if row["task"] in row["tasks"] else row["tasks"]
     of = f"{len(tasks)} families" if len(tasks) > 1 else task_words(tasks[0])
-    clock = f", {int(row['own_n']):,} on the clock" if row["own_n"] < row[count] else ""
-    return f"{int(row[count]):,} problems of {of}{clock}"
+    return f"{int(row[count]):,} problems of {of}"
 
 
 def _models(rows: pd.DataFrame) -> Iterator[str]:
