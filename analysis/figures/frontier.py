@@ -17,7 +17,7 @@ NAME = "frontier"
 AXES = {
     ACCURACY: "accuracy (%)",
     POINTS: "accuracy against AR (points)",
-    AGREEMENT: "tokens of one-token mode (%)",
+    AGREEMENT: "tokens of its own one-token mode (%)",
     SAME_TEXT: "answers with the AR run's text (%)",
     PER_FORWARD: "tokens per forward",
     PER_SECOND: "output tokens/s",
@@ -133,11 +133,11 @@ def _errors(rows: pd.DataFrame, measure: str, colour: str) -> dict[str, Any]:
 
 FRONTIER = Figure(
     question="How much accuracy do more tokens cost?",
-    reading="Up is more accurate: the difference from AR on the same problems, in points, with its 95 % interval. "
-    "For answers that are not scored, up is the share of tokens that equal those of one-token mode. Right is "
-    "more tokens, per second or per forward pass. A line joins the thresholds of one decoder, from one-token "
-    "mode to the lowest; a decoder without a threshold is a single mark. Where answers are scored, the grey line at 0 "
-    "is AR.",
+    reading="Up is more accurate: the difference from AR on the same problems, in points, with its 95 % interval. For "
+    "answers that are not scored, up is the share of tokens that equal those of one-token mode of the same weights:"
+    " AR at 100 % writes its own model's text, exact decoding at 100 % that of MARS. Right is more tokens, per "
+    "second or per forward pass. A line joins the thresholds of one decoder, from one-token mode to the lowest; a "
+    "decoder without a threshold is a single mark. Where answers are scored, the grey line at 0 is AR.",
     draw=frontier,
     points=frontier_points,
 )

@@ -26,7 +26,7 @@ MEASURES = {
     "tokens_per_second": ("tok/s", 1.0, ".0f", ""),
     "speedup": ("speed-up over AR", 1.0, ".2f", "×"),
     "same_text": ("answers with the AR run's text", 100.0, ".0f", " %"),
-    "agreement": ("tokens of one-token mode", 100.0, ".1f", " %"),
+    "agreement": ("tokens of its own one-token mode", 100.0, ".1f", " %"),
     "loss": ("accuracy against AR", -1.0, "+.1f", " points"),
 }
 """The text under the pointer for each measure: words, factor, number of digits, unit."""

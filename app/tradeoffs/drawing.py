@@ -67,7 +67,8 @@ def draw(run_cache: RunCache, view: View) -> dict[str, Any]:
     """
     pooled, tasks, sets = run_cache.table(), families(run_cache), _sets(run_cache, view.against)
     task = view.task if view.task in tasks else POOLED
-    chosen = _chosen(run_cache, view, [each for each in sets if task == POOLED or task in each.tasks] or sets)
+    sets = [each for each in sets if task == POOLED or task in each.tasks] or sets
+    chosen = _chosen(run_cache, view, sets)
     offered = [each for place, each in enumerate(sets) if place < together.MOST_SETS or each is chosen]
     of_set = pooled[pooled["id"].isin(chosen.ids if chosen else ())]
     batches = sorted({int(size) for size in of_set["batch_size"].dropna()}) if view.against != PER_FORWARD else []
@@ -180,7 +181,7 @@ _COLUMNS: tuple[Column, ...] = (
     _plain("p of the loss", "p_value", ".2g"),
     _plain("Settings tried", "tried", ".0f"),
     _measure("Accuracy (%)", "accuracy", ".1f", 100.0),
-    _measure("Tokens of one-token mode (%)", "agreement", ".1f", 100.0),
+    _measure("Tokens of its own one-token mode (%)", "agreement", ".1f", 100.0),
     _measure("Tokens per forward", "tokens_per_forward"),
     _measure("Tokens a second", "tokens_per_second", ".0f"),
     _measure("Speed-up over AR (×)", "speedup"),

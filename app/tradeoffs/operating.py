@@ -37,13 +37,15 @@ def finding(rows: pd.DataFrame, *, points: float, against: str) -> Finding:
     ar, tried = references(rows, against), judged(rows, points=points, against=against)
     tried = tried[tried["decoder"] != decoders.BASELINE]
     others = rows.loc[rows["decoder"] != decoders.BASELINE, ["agreement", "same_text"]]
-    if tried.empty and others["agreement"].notna().any() and others["same_text"].isna().all():
-        return Finding(sentence=f"{_UNSCORED}. The settings here have other weights, so other texts are expected.")
-    if tried.empty or ar.empty:
+    own_texts = others["agreement"].notna().any() and others["same_text"].isna().all()
+    if ar.empty or (tried.empty and not own_texts):
         return Finding(sentence="The selection has no run beside its AR run, so there is nothing to choose.")
     reference, scored = ar.iloc[0].to_dict(), bool(tried["loss"].notna().any())
     where = "" if against == PER_FORWARD else f" at batch size {int(reference['batch_size'])}"
     how = _how(rows, tried, reference, against)
+    if tried.empty:
+        other = "The settings here have other weights, so other texts are expected."
+        return Finding(sentence=f"{_UNSCORED}. {other}", how=how)
     right = 100 * reference["accuracy"] if scored else float("nan")
     asked = f"{f'AR has {right:.1f} % of ' if scored else ''}{problems_words(reference, 'n')}{' right' * scored}"
     if reference["n"] < FEWEST:
@@ -100,17 +102,15 @@ def _best(rows: pd.DataFrame, against: str) -> Row:
 
 
 def _how(rows: pd.DataFrame, tried: pd.DataFrame, ar: Row, against: str) -> str:
-    problems, count, where = int(tried["n"].min()), int(tried["tried"].max()) or len(tried), f"on {ar['hardware']}"
-    if against == PER_FORWARD:
-        said = [f"AR is {ar['model']}, {where}."]
-    else:
-        speed = f"{ar['tokens_per_second']:,.0f} tokens a second"
-        day = str(ar["date"])[:10]  # later versions have other speeds
-        said = [f"AR is {ar['model']} at {speed}, measured on {day} in turn with the others, {where}."]
+    speed = "" if against == PER_FORWARD else f" at {ar['tokens_per_second']:,.0f} tokens a second"
+    # The day, for later versions have other speeds.
+    turns = "" if against == PER_FORWARD else f"measured on {str(ar['date'])[:10]} in turn with the others, "
+    said = [f"AR is {ar['model']}{speed} on {problems_words(ar)}, {turns}on {ar['hardware']}."]
+    if tried.empty:
+        return said[0]
+    problems, count = int(tried["n"].min()), int(tried["tried"].max()) or len(tried)
     sure = f"{CONFIDENCE:.0%} confidence" + " in all of them together, so the limits are wider than drawn" * (count > 1)
     said.append(f"{count} setting{'s' * (count > 1)} tried on {problems:,} problems; {sure}.")
-    if ar["own_n"] < problems:
-        said.append(f"{'Tokens' if against == PER_FORWARD else 'Speeds'} are those of {int(ar['own_n'])} of them.")
     if against == PER_FORWARD and rows["decoder"].isin([decoder.name for decoder in decoders.drafted()]).any():
         said.append("Draft models are left out: tokens per forward do not count their passes.")
     if (rows["decoder"] == decoders.EXACT).any() and not (rows["decoder"] == "prompt_lookup").any():

@@ -39,7 +39,7 @@ def test_the_fastest_setting_that_surely_loses_less(find: Callable[..., Finding]
         "Within 2 points of AR's accuracy (90.0 %, n = 400), MARS, threshold at τ 0.95 writes the most tokens per "
         "forward: 1.6, where AR writes 1.0; a pass may take longer than one of AR."
     )
-    assert "AR is ar, on a machine, 2 cores. " in found.how
+    assert "AR is ar on 400 problems of 2 families, on a machine, 2 cores. " in found.how
     assert "tried on 400 problems; 95% confidence in all of them together, " in found.how
     assert found.how.endswith("as accurate as AR in this measurement; with 95% confidence it loses less than 2 points.")
 
@@ -62,7 +62,8 @@ def test_on_the_clock_it_answers_one_batch_size(find: Callable[..., Finding], ru
         "about 150 tokens a second, 1.70× as fast as AR [1.70, 1.70], on 400 problems of 2 families."
     )
     assert found.how.startswith(
-        "AR is ar at 91 tokens a second, measured on 2026-01-02 in turn with the others, on a machine, 2 cores."
+        "AR is ar at 91 tokens a second on 400 problems of 2 families, measured on 2026-01-02 in turn with the others, "
+        "on a machine, 2 cores."
     )
 
 
