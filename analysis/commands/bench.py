@@ -33,9 +33,10 @@ from analysis.decoding.decoder_specs import (
 from analysis.decoding.timed import Generate, Stopwatch, decode_timed
 from analysis.decoding.timed import run as records_of
 from mars import decoders
-from mars.checkpoint.adapter import weights_folder
+from mars.checkpoint.adapter import is_adapter, load_adapter, merge, weights_folder
 from mars.checkpoint.checkpoint import Checkpoint, load_source, paired
-from mars.checkpoint.weights import count_weights, load_model, read_config
+from mars.checkpoint.sources import locate
+from mars.checkpoint.weights import count_weights, load_model, load_tokenizer, read_config
 from mars.config import DEFAULT_BLOCK_SIZE, DecodingSettings
 from mars.decoding.base import check
 from mars.engine import Engine
@@ -147,11 +148,13 @@ def cases_of(
 
 
 def _generate(checkpoint: Checkpoint, settings: DecodingSettings, options: argparse.Namespace) -> Decode:
-    """`generate` on the weights of the checkpoint, or those of an adapter's base, as a model of its own."""
-    folder = weights_folder(options.checkpoint, options.base)
-    engine = checkpoint.engine
-    dtype = getattr(torch, checkpoint.dtype)
-    model = load_model(folder, *read_config(folder), dtype).to(engine.device)
+    """`generate` on the weights of the checkpoint, an adapter merged into its base, as a model of its own."""
+    (own, _), folder = locate(options.checkpoint), weights_folder(options.checkpoint, options.base)
+    engine, dtype = checkpoint.engine, getattr(torch, checkpoint.dtype)
+    model = load_model(folder, *read_config(folder), torch.float32 if is_adapter(own) else dtype)
+    if is_adapter(own):
+        merge(model, load_tokenizer(folder), load_adapter(own))  # in float32, as `load_checkpoint` does
+    model = model.to(engine.device, dtype)
     generate = Generate(model, engine.stop_token_ids, settings.max_new_tokens)
     watch = Stopwatch.of(engine.device)
     return lambda prompts, places: generate.timed(prompts, places, watch)

@@ -1,5 +1,6 @@
 """--base and --allow-other-base of the commands, and sources where training and analysis read them."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 from safetensors.torch import load_file, save_file
 from transformers import PreTrainedModel
 
+from analysis.__main__ import main as analyse
 from analysis.sweeps.models import describe
 from mars.checkpoint.adapter import weights_folder
 from mars.checkpoint.weights import folder_fingerprint
@@ -37,7 +39,9 @@ def test_an_adapter_with_another_base_may_run(
     assert generate("--checkpoint", folder, *allowed, "--decoder", "self_speculative") == 0
 
 
-def test_a_run_names_adapter_and_counts_base(write_adapter: WriteAdapter, llama_folder: Path) -> None:
+def test_a_run_names_adapter_and_counts_base(
+    write_adapter: WriteAdapter, llama_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = write_adapter()
     described, base = describe(str(folder)), describe(str(llama_folder))
     assert (described["name"], described["stage"], described["block_size"]) == ("tiny-adapter", "mars", 4)
@@ -45,6 +49,11 @@ def test_a_run_names_adapter_and_counts_base(write_adapter: WriteAdapter, llama_
     own = [weight for file in folder.glob("*.safetensors") for weight in load_file(file).values()]
     assert described["parameters"] == base["parameters"] + sum(weight.numel() for weight in own)
     assert (weights_folder(folder), weights_folder(llama_folder)) == (llama_folder, llama_folder)
+    few = "--problems 1 --max-new-tokens 8 --device cpu --dtype float32 --batch-sizes 6 --decoders jacobi --json"
+    folder = write_adapter(stage="sft")  # a random mask would be written
+    assert analyse(["bench", "--checkpoint", str(folder), *few.split()]) == 0
+    first = json.loads(capsys.readouterr().out.splitlines()[-1])["results"][0]
+    assert (first["contestant"], first["identical"]) == ("generate", 6), "it runs the adapter, not its base"
 
 
 def test_training_starts_from_a_gguf_file(cache: Path, tiny_gguf: Path, tiny_llama: PreTrainedModel) -> None:
