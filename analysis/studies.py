@@ -112,7 +112,7 @@ _ALL = (
             f" --baseline {PAIR_AR}",
         ),
         0.4,
-        claims=(1, 3),
+        claims=(1,),
         figures=("frontier",),
     ),
     Study(
@@ -199,7 +199,7 @@ _ALL = (
         "every decoder on the shipped models, on the clock",
         _sweep("shipped"),
         0.8,
-        claims=(1, 4, 6, 9, 10),
+        claims=(4, 6, 9, 10),
         figures=("frontier", "equal_accuracy"),
     ),
     Study(
