@@ -16,11 +16,6 @@ def table_of(items: Iterable[_T], columns: Columns[_T]) -> str:
     return aligned([[heading for heading, _ in columns], *([cell(item) for _, cell in columns] for item in items)])
 
 
-def shown(value: float | None, form: str) -> str:
-    """A number, or a dash where there is none."""
-    return "–" if value is None else f"{value:{form}}"
-
-
 def signed(value: float, form: str) -> str:
     """A number with a proper minus, and no sign before one that rounds to 0."""
     text = f"{value:{form}}"

@@ -30,7 +30,7 @@ class Agreement:
     """The agreement of n texts of a decoder at a batch size with the reference's.
 
     `identical` counts texts with the very tokens, `share` is that of the tokens that agree, with an interval over
-    prompts, `wide` counts gaps above `WIDE`. `widest` is the place of the largest gap: prompt and position in the text.
+    prompts, `wide` counts gaps above `WIDE`.
     """
 
     label: str
@@ -42,7 +42,6 @@ class Agreement:
     share: Interval
     wide: int
     largest_gap: float
-    widest: tuple[int, int]
 
     def holds(self, *, same_bits: bool) -> bool:
         """Whether an exact decoder kept its promise; `same_bits`: a token has the same logits in every pass."""
@@ -61,8 +60,7 @@ class Judge:
     def agreement(self, label: str, batch_size: int, texts: Texts, *, lossless: bool) -> Agreement:
         """The agreement of these texts."""
         gaps = [self._of(number, tuple(text)) for number, text in enumerate(texts)]
-        places = {(row, place): gap for row, of_text in enumerate(gaps) for place, gap in enumerate(of_text)}
-        widest = max(places, key=places.__getitem__)
+        every = [gap for of_text in gaps for gap in of_text]
         counts = pd.DataFrame(
             {
                 "task": "agree",
@@ -77,11 +75,10 @@ class Judge:
             batch_size=batch_size,
             n=len(texts),
             identical=sum(tuple(ours) == tuple(other) for ours, other in zip(texts, self._expected, strict=True)),
-            tokens=len(places),
+            tokens=len(every),
             share=ratio_of_sums(counts, "agreeing", "tokens"),
-            wide=sum(gap > WIDE for gap in places.values()),
-            largest_gap=places[widest],
-            widest=widest,
+            wide=sum(gap > WIDE for gap in every),
+            largest_gap=max(every),
         )
 
     def _of(self, number: int, text: tuple[int, ...]) -> tuple[float, ...]:

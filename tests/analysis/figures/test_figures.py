@@ -6,14 +6,15 @@ import pandas as pd
 import pytest
 
 from analysis import figures
-from analysis.figures.operating_points import judged
+from analysis.figures.frontier import frontier, frontier_points
+from analysis.figures.operating_points import equal_accuracy, equal_accuracy_points, judged
 from analysis.figures.style import BASELINE, Look
 from analysis.runs import RunStore
 from analysis.stats.resampling import accuracy, tokens_per_forward
 
 
 def test_frontier_joins_thresholds_and_shows_intervals_both_ways(of: Any, traces: Any, table: pd.DataFrame) -> None:
-    figure = figures.frontier(table[~table["timed"].astype(bool)])
+    figure = frontier(table[~table["timed"].astype(bool)])
     (line,) = [trace for trace in traces(figure, "mars-b8 · sliding_window") if "margin" not in trace.name]
     assert list(line.y) == [0.0, -5.0, -30.0], "points to AR"
     rows = [
@@ -27,11 +28,11 @@ def test_frontier_joins_thresholds_and_shows_intervals_both_ways(of: Any, traces
 
 
 def test_the_frontier_has_rings(of: Any, traces: Any, table: pd.DataFrame) -> None:
-    points = figures.frontier_points(table)
+    points = frontier_points(table)
     exact = of(points, "self_speculative")
     assert exact["best_by_value"]
     assert not of(points, "sliding_window", threshold=0.5)["best_by_value"]
-    ring = traces(figures.frontier(table), "frontier")[0]
+    ring = traces(frontier(table), "frontier")[0]
     assert exact["tokens_per_forward"] in ring.x
 
 
@@ -45,33 +46,33 @@ def test_where_nobody_judged_up_is_agreement(fabricate: Any) -> None:
         rows = rows.assign(tokens=20, agreeing=int(20 * share), turn=0)
         runs.append(({**entry, "judged": False}, rows))
     table = figures.measure(fabricate.store(runs))
-    figure = figures.frontier(table, against="tokens_per_second")
+    figure = frontier(table, against="tokens_per_second")
     assert sorted(y for trace in figure.data if trace.hoverinfo != "skip" for y in trace.y) == [0.75, 1.0]
 
 
 def test_ar_is_drawn_over_the_others(table: pd.DataFrame) -> None:
-    figure = figures.frontier(table)
+    figure = frontier(table)
     drawn = [trace for trace in figure.data if trace.hoverinfo != "skip"]
     assert "autoregressive" in drawn[-1].name
     assert drawn[-1].marker.size > drawn[0].marker.size
 
 
 def test_equal_accuracy_takes_the_fastest_sure_setting(table: pd.DataFrame) -> None:
-    points = figures.equal_accuracy_points(table, points=10)
+    points = equal_accuracy_points(table, points=10)
     sliding = points[points["series"] == "mars-b8 · sliding_window"].iloc[0]
     assert sliding["qualifies"]
     assert sliding["tried"] > 3, "corrected for all that were tried, not for its series alone"
     assert sliding["threshold"] != 0.5
     margin = points[points["series"] == "mars-b8 · sliding_window · margin"].iloc[0]
     assert not margin["qualifies"]
-    figure = figures.equal_accuracy(table, points=10)
+    figure = equal_accuracy(table, points=10)
     assert figure.layout.minreducedheight < figure.layout.meta["plot_height"], "Plotly leaves its margins"
     assert not [label for label in figure.data[0].y if "margin" in label]
     assert "more without a setting" in figure.layout.annotations[-1].text.replace("<br>", " ")
 
 
 def test_equal_accuracy_says_when_nothing_qualifies(table: pd.DataFrame) -> None:
-    figure = figures.equal_accuracy(table[table["threshold"] == 0.5], points=1)
+    figure = equal_accuracy(table[table["threshold"] == 0.5], points=1)
     assert not figure.data
     assert figure.layout.annotations[0].text.replace("<br>", " ").startswith("No setting of the selection surely loses")
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from analysis import figures
+from analysis.figures.frontier import frontier_points
 from app.tradeoffs import drawing, together
 from app.tradeoffs.drawing import PER_FORWARD, PER_SECOND, View
 from app.tradeoffs.run_cache import RunCache
@@ -101,11 +102,11 @@ def test_rings_leave_out_draft_models_and_small_samples(run_cache: RunCache, run
     (first, *_) = together.sets(table, PER_FORWARD)
     rows = table[table["id"].isin(first.ids)].copy()
     best = run_of("mars", "sliding_window", 0.5)
-    points = figures.frontier_points(rows)
+    points = frontier_points(rows)
     assert best in set(points.loc[points["best_by_value"], "id"])
     for change in ({"decoder": "speculative"}, {"n": 12.0}):
         changed = rows.astype({"n": float})
         changed.loc[changed["id"] == best, list(change)] = list(change.values())
-        points = figures.frontier_points(changed)
+        points = frontier_points(changed)
         assert best in set(points["id"])
         assert best not in set(points.loc[points["best_by_value"], "id"])
