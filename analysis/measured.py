@@ -17,12 +17,21 @@ from typing import Any
 import pandas as pd
 
 from analysis.figures.points import POOLED, measure
-from analysis.runs import read_runs
+from analysis.runs import RunStore, read_runs
 from analysis.runs.files import study_files
 
+CHAT = "chat"
+"""Of ordinary questions, which nobody judges: a way to look at the pair beside its families."""
 FILE = "measured.json.gz"
-VERSION = 5
+VERSION = 6
 """One more after a change of what is measured or of what marks are called."""
+
+
+def families(runs: RunStore) -> list[str]:
+    """The families that runs were measured on together, and chat; empty if there is only one."""
+    several = [one["tasks"] for one in runs.entries if len(one["tasks"]) > 1 or one["tasks"] == [CHAT]]
+    names = sorted({task for tasks in several for task in tasks}, key=lambda task: (task == CHAT, task))
+    return names if len(names) > 1 else []
 
 
 def write_measured(folder: Path, progress: Callable[[int], object] = lambda _: None) -> Path:
@@ -33,10 +42,7 @@ def write_measured(folder: Path, progress: Callable[[int], object] = lambda _: N
     runs = read_runs(folder)
     if runs.problems or not runs.entries:
         raise ValueError(runs.problems[0] if runs.problems else f"{folder} has no runs")
-    tasks = list(dict.fromkeys(task for entry in runs.entries for task in entry["tasks"]))
-    tables = {POOLED: measure(runs, progress=progress)}
-    if len(tasks) > 1:
-        tables |= {task: measure(runs, families=(task,), progress=progress) for task in tasks}
+    tables = {task: measure(runs, families=(task,), progress=progress) for task in (POOLED, *families(runs))}
     content = {"of": _digest(folder), "tables": {task: _packed(table) for task, table in tables.items()}}
     file = folder / FILE
     file.write_bytes(gzip.compress(json.dumps(content, ensure_ascii=False).encode(), mtime=0))

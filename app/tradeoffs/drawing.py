@@ -12,6 +12,7 @@ from pydantic import Field
 from analysis.figures import FIGURES, POOLED, words
 from analysis.figures.operating_points import judged
 from analysis.figures.points import PER_FORWARD, PER_SECOND
+from analysis.measured import families
 from analysis.studies import behind_figure
 from app.tradeoffs import together
 from app.tradeoffs.operating import finding
@@ -20,8 +21,6 @@ from mars.schema import Strict, bounds, checked, one_of
 
 FRONTIER = "frontier"
 AXES = {PER_SECOND: "throughput (tok/s)", PER_FORWARD: "tokens per forward"}
-CHAT = "chat"
-"""Of ordinary questions, which nobody judges: a way to look at the pair beside its families."""
 _FORMER_FIGURES = ("efficiency", "acceptance", "ablation", "scores", "caching", "reliability", "load", "families")
 _PICKED = "the answer: within {points:g} points of AR"
 Text = Annotated[str, Field(max_length=200)]
@@ -52,20 +51,13 @@ class View(Strict):
         return view
 
 
-def families(run_cache: RunCache) -> list[str]:
-    """The families that runs were measured on together, and chat; empty if there is only one."""
-    several = [one["tasks"] for one in run_cache.runs.entries if len(one["tasks"]) > 1 or one["tasks"] == [CHAT]]
-    names = sorted({task for tasks in several for task in tasks}, key=lambda task: (task == CHAT, task))
-    return names if len(names) > 1 else []
-
-
 def draw(run_cache: RunCache, view: View) -> dict[str, Any]:
     """Everything that the page shows of this view; all but the figure is plain JSON.
 
     A choice in it that no longer exists is ignored. The table has the runs that the view compares, the figure a handful
     of series.
     """
-    pooled, tasks, sets = run_cache.table(), families(run_cache), _sets(run_cache, view.against)
+    pooled, tasks, sets = run_cache.table(), families(run_cache.runs), _sets(run_cache, view.against)
     task = view.task if view.task in tasks else POOLED
     sets = [each for each in sets if task == POOLED or task in each.tasks] or sets
     chosen = _chosen(run_cache, view, sets)

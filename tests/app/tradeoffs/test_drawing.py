@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 
 from analysis.figures import FIGURES, POOLED
+from analysis.measured import CHAT
 from app.tradeoffs import drawing, together
 from app.tradeoffs.drawing import AXES, PER_FORWARD, PER_SECOND, View
 from app.tradeoffs.run_cache import RunCache
@@ -92,7 +93,7 @@ def test_five_sets_are_offered_at_first() -> None:
     shown = draw(cache, against=PER_SECOND, runs=named)["runs"]
     assert shown["value"] == named
     assert len(shown["options"]) == together.MOST_SETS + 1
-    chat = draw(cache, against=PER_SECOND, task=drawing.CHAT)
+    chat = draw(cache, against=PER_SECOND, task=CHAT)
     assert [each["value"] for each in chat["runs"]["options"]] == [chat["runs"]["value"]], "no set that it cannot show"
     said = (
         "AR is smollm2-135m-sft at 54 tokens a second on 81 problems of ordinary questions, measured on 2026-11-28 in "
