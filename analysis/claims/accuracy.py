@@ -194,23 +194,27 @@ def frontier(evidence: Evidence) -> Finding:
         loss, speed = runs.points(at, base, confidence).scaled(-1), runs.forward(at, confidence)
         steps = [runs.forward_gain(after, before) for before, after in pairwise([base, *lower])]
         rises = all(step.value > 1 for step in steps)
-        parts = (
-            verdict_of(holds=loss.high <= most, fails=loss.surely_above(most)),
-            verdict_of(holds=speed.low >= least, fails=speed.surely_below(least)),
-            verdict_of(holds=rises, fails=any(step.surely_below(1) for step in steps)),
-        )
+        parts = {
+            f"loses more than {most:.1f} points": verdict_of(holds=loss.high <= most, fails=loss.surely_above(most)),
+            f"gains less than {least:.2f} tokens/forward": verdict_of(
+                holds=speed.low >= least, fails=speed.surely_below(least)
+            ),
+            "takes tokens away at a step": verdict_of(holds=rises, fails=any(step.surely_below(1) for step in steps)),
+        }
+        fails = listed([what for what, verdict in parts.items() if verdict is ClaimVerdict.FAILS])
         finding.add(
             {"model": runs.name(model)},
             {
                 f"points lost to one-token mode at τ = {AT:g}": lost(loss),
                 "tokens/forward": number(speed),
                 "steps down in τ": f"{len(lower)}, {'each adds' if rises else 'not every one adds'} tokens",
+                "fails as it": fails,
             },
-            worst(parts),
+            worst(parts.values()),
             (base, *lower),
         )
         measured = f"{lost(loss)} points lost to one-token mode, {number(speed)} tokens/forward"
-        headlines.append(f"{runs.name(model)}, τ = {AT:g}: {measured}")
+        headlines.append(f"{runs.name(model)}, τ = {AT:g}: {measured}{f', fails as it {fails}' * bool(fails)}")
     decided = [line for line, row in zip(headlines, finding.judged, strict=True) if row.verdict is finding.verdict]
     finding.headline = decided[0] if decided else ""
     return finding

@@ -23,9 +23,11 @@ from analysis.stats.pairs import paired_difference, speed_up
 from analysis.stats.resampling import accuracy, tokens_per_forward, tokens_per_second
 from analysis.stats.strata import grouped, groups_of
 from analysis.stats.turns import over_turns, time_gain
+from analysis.studies import ADAPTER, MERGED
 from mars.schema import checked
 
 MARS, DIFFUSION = "mars", "block_diffusion"
+_GONE = {Path(folder).name for folder in (ADAPTER, MERGED)}
 SMALLEST_REAL = 50_000_000
 """Parameters from which a model counts as a real one: a pass over it is bound by reading weights."""
 
@@ -189,9 +191,9 @@ class GreedyRuns:
         return self.models(lambda model: model.is_full_mars)
 
     def name(self, model: Model) -> str:
-        """Its name, with the number of its conversations where several models share the name."""
+        """Its name, with the number of its conversations where several models share the name; `_GONE` are marked."""
         if model.name not in self._ambiguous:
-            return model.name
+            return f"{model.name}{' (no longer shipped)' * (model.name in _GONE)}"
         seen = model.fingerprint[:6] if model.examples is None else f"{model.examples:,} conversations"
         return f"{model.name} ({seen})"
 

@@ -142,7 +142,7 @@ def among(count: int, of: int, what: str) -> str:
 
 def listed(names: Sequence[str]) -> str:
     """One, two and three."""
-    return " and ".join(part for part in (", ".join(names[:-1]), names[-1]) if part)
+    return " and ".join(part for part in (", ".join(names[:-1]), *names[-1:]) if part)
 
 
 def _words(interval: Interval, form: str, unit: str = "", factor: float = 1) -> str:

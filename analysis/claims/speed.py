@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -373,7 +374,7 @@ def exact(evidence: Evidence) -> Finding:
     exact = [row.measured for row in finding.comparisons if "texts" in row.measured]
     if not exact:
         return Finding(without=finding.without)
-    finding.headline = f"{exact[0]['texts']} texts identical; {exact[0]['tokens/forward']} tokens/forward"
+    finding.headline = f"texts identical: {exact[0]['texts']}; {exact[0]['tokens/forward']} tokens/forward"
     return finding
 
 
@@ -392,11 +393,12 @@ def _compare_passes(finding: Finding, runs: GreedyRuns, model: Model) -> None:
     rival = max([base, *within], key=lambda run: runs.forward(run).value)
     checked = [(run.n, _identical(runs, run, plain)) for run, plain in pairs if _comparable_texts(run)]
     texts, same = (sum(column) for column in zip(*checked, strict=True)) if checked else (0, 0)
+    often = ", ".join(f"{n:,} problems {count} times" for n, count in Counter(n for n, _ in checked).items())
     gain = runs.forward_gain(best, rival)
     finding.add(
         {"model": runs.name(model), "n": f"{base.n:,}, τ judged on {most[0].n:,}"},
         {
-            "texts": f"{same:,} of {texts:,}",
+            "texts": f"{same:,} of {texts:,}" + (f" ({often})" if len(checked) > 1 else ""),
             "tokens/forward": f"{number(runs.forward(best))} ({best.settings.layout})",
             "gain": f"{times(gain)} over {_threshold_words(rival)}",
         },
