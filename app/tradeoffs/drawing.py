@@ -179,11 +179,7 @@ _COLUMNS: tuple[Column, ...] = (
     _measure("Speed-up over AR (×)", "speedup"),
     _measure("Accuracy against AR (points)", "loss", "+.1f", -1.0),
     _plain("Batch size", "batch_size", ".0f"),
-    (
-        "n of accuracy",
-        lambda row: "" if words.missing(row["accuracy"]) else f"{row['n']:,.0f}",
-        partial(words.measure_values, name="n"),
-    ),
+    _plain("n of answers", "n", ",.0f"),
     _plain("n of tokens and speed", "own_n", ",.0f"),
     _plain("Hardware", "hardware", number=False),
     _plain("Date", "date", ".10", number=False),

@@ -15,8 +15,7 @@ from mars import decoders
 
 _ALIKE = 0.05
 """Speeds that differ by less than this share are told as the same; so are accuracies that differ by so many points."""
-FEWEST = 100
-"""Problems that a recommendation takes: of fewer, chance alone moves an accuracy by some ten points either way."""
+FEWEST = 100  # problems that a recommendation takes: of fewer, chance moves an accuracy by some ten points either way
 _UNSCORED = "These answers were not scored, so only AR's own text is surely as accurate"
 
 
@@ -44,13 +43,11 @@ def finding(rows: pd.DataFrame, *, points: float, against: str) -> Finding:
     where = "" if against == PER_FORWARD else f" at batch size {int(reference['batch_size'])}"
     how = _how(rows, tried, reference, against)
     if tried.empty:
-        other = "The settings here have other weights, so other texts are expected."
-        return Finding(sentence=f"{_UNSCORED}. {other}", how=how)
+        return Finding(sentence=f"{_UNSCORED}. These settings have other weights, hence other texts.", how=how)
     right = 100 * reference["accuracy"] if scored else float("nan")
     asked = f"{f'AR has {right:.1f} % of ' if scored else ''}{problems_words(reference, 'n')}{' right' * scored}"
     if reference["n"] < FEWEST:
-        few = f"fewer than {FEWEST} are no ground to recommend a setting. Choose other runs."
-        return Finding(sentence=f"{asked}: {few}", how=how)
+        return Finding(sentence=f"{asked}: fewer than {FEWEST} are no ground to recommend a setting.", how=how)
     if points >= right:
         return Finding(sentence=f"{asked}: it could lose them all within this budget. Set a smaller one.", how=how)
     budget = f"ithin {_points(points)} of AR's accuracy ({right:.1f} %, n = {int(reference['n']):,})"

@@ -109,10 +109,7 @@ def rows(tasks: Iterable[str], problems: int, accuracy: float, gain: float, spee
 def store(runs: Iterable[tuple[dict[str, Any], pd.DataFrame]]) -> RunStore:
     """A store of these runs, in the order of their ids."""
     pairs = sorted(runs, key=lambda pair: pair[0]["id"])
-    return RunStore(
-        entries=[entry for entry, _ in pairs],
-        frames={entry["id"]: frame for entry, frame in pairs},
-    )
+    return RunStore(entries=[entry for entry, _ in pairs], frames={entry["id"]: frame for entry, frame in pairs})
 
 
 @pytest.fixture(scope="session")

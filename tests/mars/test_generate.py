@@ -58,11 +58,7 @@ def test_text_records_and_summary(
 
 @pytest.mark.parametrize("decoder", DECODERS)
 def test_every_decoder_is_reached(
-    decoder: str,
-    options: list[str],
-    tiny_folder: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    decoder: str, options: list[str], tiny_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "run.jsonl"
     draft = ["--draft", str(tiny_folder)] if decoder == "speculative" else []
@@ -150,8 +146,7 @@ def test_colours_change_with_every_pass_on_a_terminal() -> None:
 
 
 @pytest.mark.parametrize(
-    ("stream", "environment"),
-    [(io.StringIO(), {}), (Terminal(), {"NO_COLOR": "1"}), (Terminal(), {"TERM": "dumb"})],
+    ("stream", "environment"), [(io.StringIO(), {}), (Terminal(), {"NO_COLOR": "1"}), (Terminal(), {"TERM": "dumb"})]
 )
 def test_no_colours_elsewhere_and_never_control_characters(stream: io.StringIO, environment: dict[str, str]) -> None:
     Painter(stream, environment).write("a\x1b[2Jb", 0)

@@ -5,10 +5,7 @@ from torch.nn import functional
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
 from mars.training.data import IGNORED, Collator, Conversation
-from mars.training.objective import (
-    mars_losses,
-    sft_losses,
-)
+from mars.training.objective import mars_losses, sft_losses
 from tests.mars.tiny import sizes
 
 MASK, END, VOCABULARY = 30, 31, 32

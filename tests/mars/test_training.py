@@ -162,12 +162,7 @@ def test_a_new_model_takes_a_checkpoints_vocabulary(base: Path, chats: Path, tmp
     ],
 )
 def test_bad_input_gets_one_sentence(
-    words: list[str],
-    sentence: str,
-    base: Path,
-    chats: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    words: list[str], sentence: str, base: Path, chats: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     empty = tmp_path / "empty.jsonl"
     empty.write_text("\n")

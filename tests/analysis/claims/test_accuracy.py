@@ -32,8 +32,7 @@ def test_one_token(find: Any, one_token: Any, accuracy: float, double: float | N
 
 
 @pytest.mark.parametrize(
-    ("kept", "degraded", "verdict"),
-    [(0.9, 0.8, HOLDS), (0.8, 0.9, FAILS), (0.9, 0.9, FAILS), (0.89, 0.885, OPEN)],
+    ("kept", "degraded", "verdict"), [(0.9, 0.8, HOLDS), (0.8, 0.9, FAILS), (0.9, 0.9, FAILS), (0.89, 0.885, OPEN)]
 )
 def test_sft_loss(find: Any, make: Any, mars: Any, kept: float, degraded: float, verdict: ClaimVerdict) -> None:
     """Accuracy at the largest block; 0.9 at the smallest."""

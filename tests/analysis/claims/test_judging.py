@@ -20,8 +20,7 @@ def test_every_claim_is_there_and_missing_without_runs(evidence_of: Any) -> None
 
 
 @pytest.mark.parametrize(
-    ("bounds", "verdict"),
-    [((2, 1.5, 3), HOLDS), ((0, -1, 0.9), FAILS), ((1, 0.5, 2), OPEN), ((1, 1, 1), OPEN)],
+    ("bounds", "verdict"), [((2, 1.5, 3), HOLDS), ((0, -1, 0.9), FAILS), ((1, 0.5, 2), OPEN), ((1, 1, 1), OPEN)]
 )
 def test_an_interval_is_judged_whole(bounds: tuple[float, float, float], verdict: ClaimVerdict) -> None:
     assert faster(Interval(*bounds)) is verdict

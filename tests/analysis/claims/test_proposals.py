@@ -42,8 +42,7 @@ def test_exact(find: Any, exact_runs: Any, gain: float, text: str, verdict: Clai
 
 
 @pytest.mark.parametrize(
-    ("gain", "accuracy", "verdict"),
-    [(2.5, 0.88, HOLDS), (2.5, 0.8, FAILS), (2.0, 0.88, FAILS), (1.5, 0.88, FAILS)],
+    ("gain", "accuracy", "verdict"), [(2.5, 0.88, HOLDS), (2.5, 0.8, FAILS), (2.0, 0.88, FAILS), (1.5, 0.88, FAILS)]
 )
 def test_the_extra_proposal(find: Any, swept: Any, gain: float, accuracy: float, verdict: ClaimVerdict) -> None:
     runs = swept({None: (0.9, 1), 0.95: (0.88, 2), 0.7: (0.8, 3)})

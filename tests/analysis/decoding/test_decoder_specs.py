@@ -2,12 +2,7 @@
 
 import pytest
 
-from analysis.decoding.decoder_specs import (
-    DecoderSpec,
-    check_runnable,
-    default_decoder_specs,
-    parse_decoder_specs,
-)
+from analysis.decoding.decoder_specs import DecoderSpec, check_runnable, default_decoder_specs, parse_decoder_specs
 from mars import decoders
 from mars.config import DecodingSettings
 from mars.decoders import kinds

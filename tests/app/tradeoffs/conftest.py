@@ -22,14 +22,8 @@ def run_of(run_cache: RunCache) -> Callable[..., str]:
         wanted = (model, decoder, threshold, batch_size, "probability")
         for entry in run_cache.runs.entries:
             settings = entry["settings"]
-            has = (
-                entry["model"]["name"],
-                entry["decoder"],
-                settings["threshold"],
-                entry["batch_size"],
-                settings["score"],
-            )
-            if has == wanted:
+            has = (entry["model"]["name"], entry["decoder"], settings["threshold"], entry["batch_size"])
+            if (*has, settings["score"]) == wanted:
                 return str(entry["id"])
         raise LookupError(wanted)
 

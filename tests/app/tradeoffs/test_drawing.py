@@ -39,7 +39,7 @@ def test_one_family_is_measured_on_its_own(run_cache: RunCache) -> None:
     shown = draw(run_cache, task="logic")
     places = [column["label"] for column in shown["table"]["columns"]]
     table, place = run_cache.table("logic").set_index("id"), places.index("Accuracy (%)")
-    assert {row["cells"][places.index("n of accuracy")] for row in shown["table"]["rows"]} == {"200"}
+    assert {row["cells"][places.index("n of answers")] for row in shown["table"]["rows"]} == {"200"}
     for row in shown["table"]["rows"]:  # which the CSV has with all digits
         assert row["numbers"][place] == [100 * table.loc[row["id"], f"accuracy{end}"] for end in ("", "_low", "_high")]
     assert (shown["task"], draw(run_cache, task="no such family")["task"]) == ("logic", "all families")
@@ -95,9 +95,7 @@ def test_five_sets_are_offered_at_first() -> None:
     assert len(shown["options"]) == together.MOST_SETS + 1
     chat = draw(cache, against=PER_SECOND, task=CHAT)
     assert [each["value"] for each in chat["runs"]["options"]] == [chat["runs"]["value"]], "no set that it cannot show"
-    said = (
-        "AR is smollm2-135m-sft at 54 tokens a second on 81 problems of ordinary questions, measured on 2026-11-28 in "
-    )
+    said = "AR is smollm2-135m-sft at 54 tokens a second on 81 problems of ordinary questions, measured on 2026-11-28 "
     assert chat["answer"]["how"].startswith(said)
     assert "writes its own model's text" in chat["caption"]
 

@@ -98,10 +98,7 @@ def test_a_gguf_file_is_a_source(cache: Path, tiny_gguf: Path, tiny_llama: PreTr
     assert checkpoint.engine.context_length == 384
     rounded = load_checkpoint(next(cache.glob("tiny-llama-*/")), dtype="float32", device="cpu").engine.model
     reference = rounded.generate(
-        torch.tensor([PROMPT]),
-        attention_mask=torch.ones(1, 4, dtype=torch.long),
-        do_sample=False,
-        max_new_tokens=24,
+        torch.tensor([PROMPT]), attention_mask=torch.ones(1, 4, dtype=torch.long), do_sample=False, max_new_tokens=24
     )
     settings = DecodingSettings(max_new_tokens=24)
     assert output_ids(DECODERS["autoregressive"](checkpoint.engine, [PROMPT], settings)) == reference[0, 4:].tolist()

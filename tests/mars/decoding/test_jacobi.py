@@ -60,10 +60,7 @@ prompts_of_tests = st.lists(st.lists(st.integers(3, 10), min_size=1, max_size=5)
     seed=st.integers(0, 10**6),
     prompts=prompts_of_tests,
     options=st.builds(
-        DecodingSettings,
-        draft_tokens=st.integers(1, 6),
-        max_new_tokens=st.integers(1, 12),
-        seed=st.integers(0, 99),
+        DecodingSettings, draft_tokens=st.integers(1, 6), max_new_tokens=st.integers(1, 12), seed=st.integers(0, 99)
     ),
 )
 def test_every_pass_is_one_jacobi_iteration(seed: int, prompts: list[list[int]], options: DecodingSettings) -> None:
