@@ -46,8 +46,8 @@ export class LaneView {
     this.summary = make("p", "lens-lane-sum", "", { title: "Model time, without drawing and sending." });
     this.agreement = make("p", "lens-lane-agreement");
     const letter = make("span", "lens-lane-letter", this.lane.letter);
-    this.name = make("span", "", this.lane.title);
-    const name = put(make("h2", "lens-lane-title"), letter, this.name);
+    this.tau = make("span", "lens-lane-tau lens-roomy");
+    const name = put(make("h2", "lens-lane-title"), letter, make("span", "", this.lane.title), this.tau);
     return put(make("div", "lens-lane-top"), name, this.ending, this.badge, this.speed, this.summary, this.agreement);
   }
 
@@ -118,7 +118,7 @@ export class LaneView {
     }
     this.threshold = threshold;
     const follows = this.lane.settings.follows && threshold !== null;
-    if (follows && !this.recorded) this.name.textContent = `${this.lane.title} ${thresholdName(threshold)}`;
+    if (follows && !this.recorded) this.tau.textContent = thresholdName(threshold);
   }
 
   end({ tail, reason }) {
@@ -137,8 +137,8 @@ export class LaneView {
   // A recorded run counts passes, a live one model time as well.
   sum(counts) {
     const { passes, tokens, seconds } = counts;
-    const time = this.recorded ? "" : ` · ${decimals(seconds, 2)} s`;
-    this.summary.textContent = `${plural(passes, "pass", "passes")} · ${plural(tokens, "token")}${time}`;
+    const more = this.recorded ? plural(tokens, "token") : `${decimals(seconds, 2)} s`;
+    this.summary.textContent = `${plural(passes, "pass", "passes")} · ${more}`;
     if (this.recorded) this.head(passes ? decimals(counts.tokensPerForward, 2) : "–", "tokens / pass");
     this.counters.show({ counts, milliseconds: this.milliseconds(this.passes.slice(0, this.gone ?? undefined)) });
   }

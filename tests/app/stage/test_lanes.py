@@ -140,7 +140,7 @@ def test_a_moving_slider_leaves_marks_where_it_stops(mount: Mount, play: Any) ->
         play.feed(tab, play.passed("b", number, [play.token("x")], threshold=threshold))
     marks = tab.locator(".lens-turned").evaluate_all("all => all.map(each => [each.dataset.pass, each.dataset.turned])")
     assert marks == [["7", "τ 0.70"], ["15", "τ 0.80"]]
-    assert tab.inner_text(".lens-lane-title span >> nth=1") == "MARS τ 0.80"
+    assert tab.inner_text(".lens-lane-tau") == "τ 0.80"
 
 
 def test_a_finished_run_plays_again_and_nothing_moves(mount: Mount, play: Any) -> None:
