@@ -15,10 +15,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors import SafetensorError
@@ -34,19 +33,7 @@ from mars.engine.linear import LINEARS, linear_of
 
 WEIGHTS_FILE = "adapter_model.safetensors"
 MASKS_FILE = "masks.safetensors"
-_LAST_GATED = "4ebfdf5"  # the last commit that ran adapters which act at masks alone
 _KEY = re.compile(r"(?:.*\.)?layers\.(\d+)\.(self_attn|mlp)\.(\w+)\.lora_([AB])(?:\.default)?\.weight")
-# The options of PEFT's LoRA that the product of A and B can have; None and empty values mean an option is not used.
-_FREE = """task_type auto_mapping peft_version base_model_name_or_path revision inference_mode r target_modules
-    layers_to_transform lora_alpha lora_dropout use_rslora runtime_config megatron_core qalora_group_size
-    eva_config""".split()
-_ALLOWED: dict[str, tuple[object, ...]] = {
-    "peft_type": ("LORA",),
-    "bias": ("none",),
-    "layers_pattern": ("layers", ["layers"]),
-    # Starts that leave the base as it is: others change its weights, which the adapter's folder does not hold.
-    "init_lora_weights": (True, False, "gaussian", "eva", "orthogonal", "mica"),
-}
 _MERGE = "merge it into its base (PEFT's merge_and_unload) and train masks on the result: docs/adapters.md"
 
 
@@ -79,12 +66,9 @@ def load_adapter(folder: str | Path) -> Adapter:
     record = read_json(folder / RECORD_FILE)
     stage, mode = record.get("stage"), record.get("mode")
     if stage not in ("adapter", "sft") or mode != "merged":
-        rule = "stage must be 'adapter' or 'sft', and mode 'merged'"
+        rule = "stage must be 'adapter' or 'sft', and mode 'merged' (gated ones run at commit 4ebfdf5)"
         raise CheckpointError(f"{folder / RECORD_FILE}: {rule}, got {stage!r} and {mode!r}")
-    config = read_json(folder / ADAPTER_CONFIG)
-    scale = _scale(config, folder / ADAPTER_CONFIG)
-    layers = _layers(folder / WEIGHTS_FILE, config["r"], scale)
-    _check_targets(config, layers, folder)
+    layers = _layers(folder / WEIGHTS_FILE, *_scaling(folder / ADAPTER_CONFIG))
     if stage == "sft":
         return Adapter(folder.resolve().name, layers, None)
     _check_there(folder, MASKS_FILE)
@@ -102,11 +86,6 @@ def _check_ours(folder: Path) -> None:
     pickled = (folder / WEIGHTS_FILE).with_suffix(".bin")
     if pickled.is_file() and not (folder / WEIGHTS_FILE).is_file():
         raise CheckpointError(f"{pickled} is a pickle, which may hold code: save the adapter as safetensors")
-    if (folder / RECORD_FILE).is_file() and read_json(folder / RECORD_FILE).get("mode") == "gated":
-        raise CheckpointError(
-            f"{folder} is a gated adapter, which acts at masks alone and is no longer read: run it at the commit "
-            f"{_LAST_GATED}, or train a new one (docs/adapters.md)"
-        )
 
 
 def _check_there(folder: Path, *files: str) -> None:
@@ -115,29 +94,21 @@ def _check_there(folder: Path, *files: str) -> None:
             raise CheckpointError(f"{folder / file} is missing: an adapter's folder needs it, so copy it there")
 
 
-def _scale(config: dict[str, Any], path: Path) -> float:
-    """alpha / rank, by PEFT's config, which must ask for nothing but A and B."""
-    for name, value in config.items():
-        allowed = _ALLOWED.get(name, ())
-        unused = name != "peft_type" and (value is None or value is False or value in ({}, [], ""))
-        if name not in _FREE and not unused and not any(value is one or value == one != True for one in allowed):  # noqa: E712
-            fits = f"must be {' or '.join(map(repr, allowed))}" if allowed else "is not supported"
-            raise CheckpointError(f"{path}: {name} {fits}, got {value!r}: {_MERGE}")
-    if "peft_type" not in config:
-        raise CheckpointError(f"{path}: peft_type must be 'LORA', got None")
+def _scaling(path: Path) -> tuple[int, float]:
+    """The rank, and alpha / rank, by PEFT's config."""
+    config = read_json(path)
     rank, alpha = config.get("r"), config.get("lora_alpha", math.nan)
-    number = isinstance(alpha, int | float) and not isinstance(alpha, bool) and math.isfinite(alpha)
-    if type(rank) is not int or rank < 1 or not number:
+    if type(rank) is not int or rank < 1 or type(alpha) not in (int, float) or not math.isfinite(alpha):
         raise CheckpointError(f"{path}: r must be >= 1 and lora_alpha a number, got {rank!r} and {alpha!r}")
-    return float(alpha / (math.sqrt(rank) if config.get("use_rslora") else rank))
+    return rank, alpha / rank
 
 
 def _layers(path: Path, rank: int, scale: float) -> tuple[Mapping[str, LowRank], ...]:
     weights: dict[tuple[int, str], dict[str, torch.Tensor]] = {}
     for key, weight in _tensors(path).items():
         match = _KEY.fullmatch(key)
-        if match is None or LINEARS.get(match[3]) != match[2] or "_orig_mod" in key or len(match[1]) > 5:
-            raise CheckpointError(f"{path} holds {key}, which is no LoRA weight of {', '.join(LINEARS)}: {_why(key)}")
+        if match is None or LINEARS.get(match[3]) != match[2] or len(match[1]) > 5:
+            raise CheckpointError(f"{path} holds {key}, which is no LoRA weight of {', '.join(LINEARS)}: {_MERGE}")
         weights.setdefault((int(match[1]), match[3]), {})[match[4]] = weight
     if not weights:
         raise CheckpointError(f"{path} holds no LoRA weights: save the trained adapter again")
@@ -153,33 +124,6 @@ def _layers(path: Path, rank: int, scale: float) -> tuple[Mapping[str, LowRank],
             )
         layers[number][name] = LowRank(pair["A"], pair["B"], scale)
     return tuple(layers)
-
-
-def _why(key: str) -> str:
-    """What to do about a weight that is none of ours."""
-    if "_orig_mod" in key:
-        return "it comes from a compiled model, so save the one behind it (model._orig_mod)"
-    if "embed_tokens" in key or "lm_head" in key:
-        return f"the vocabulary was enlarged or trained, so {_MERGE}"
-    return _MERGE
-
-
-def _check_targets(config: dict[str, Any], layers: Sequence[Mapping[str, LowRank]], folder: Path) -> None:
-    """Raise CheckpointError where PEFT would not apply all of the weights."""
-    place, numbers, names = folder / ADAPTER_CONFIG, config.get("layers_to_transform"), config.get("target_modules")
-    if numbers is not None:
-        wanted = numbers if isinstance(numbers, list) else [numbers]
-        there = [number for number, layer in enumerate(layers) if layer]
-        if any(number not in wanted for number in there) or any(number not in there for number in wanted):
-            raise CheckpointError(f"{place}: layers_to_transform names other layers than {WEIGHTS_FILE} has: {_MERGE}")
-    if isinstance(names, str) and names != "all-linear":
-        raise CheckpointError(f"{place}: target_modules must be a list of names, got {names!r:.60}: {_MERGE}")
-    if isinstance(names, list):
-        ends = tuple(f".{name}" for name in names)
-        keys = {f".model.layers.{n}.{LINEARS[name]}.{name}": name for n, layer in enumerate(layers) for name in layer}
-        others = [name for key, name in keys.items() if not key.endswith(ends)]
-        if others:
-            raise CheckpointError(f"{place}: target_modules lacks {min(others)}, which {WEIGHTS_FILE} has: {_MERGE}")
 
 
 def _tensors(path: Path) -> dict[str, torch.Tensor]:

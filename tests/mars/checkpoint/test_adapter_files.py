@@ -1,5 +1,6 @@
 """Folders of adapters: what PEFT saves is read, and what is wrong is said in one sentence."""
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -42,11 +43,6 @@ def test_it_holds_what_peft_saved(folder: Path) -> None:
     assert adapter.mask_1E.shape == (1, 32)
 
 
-def test_ranks_may_be_stabilised(folder: Path) -> None:
-    edit(folder / "adapter_config.json", use_rslora=True)
-    assert load_adapter(folder).layers[0]["q_proj"].scale == 4.0
-
-
 @pytest.mark.parametrize("file", ["adapter_config.json", "adapter_model.safetensors", "masks.safetensors"])
 def test_missing_files(folder: Path, file: str) -> None:
     (folder / file).unlink()
@@ -61,38 +57,11 @@ def test_broken_files(folder: Path, file: str) -> None:
         load_adapter(folder)
 
 
-CONFIGS = [
-    ({"peft_type": "IA3"}, r"peft_type must be 'LORA', got 'IA3': merge it"),
-    ({"use_dora": True}, r"use_dora is not supported, got True: merge it"),
-    ({"bias": "all"}, r"bias must be 'none', got 'all': merge it"),
-    ({"rank_pattern": {"q_proj": 8}}, r"rank_pattern is not supported, got {'q_proj': 8}: merge it"),
-    *(
-        ({"init_lora_weights": start}, rf"init_lora_weights must be .*, got '{start}': merge it")
-        for start in ("pissa", "pissa_niter_4", "olora", "corda", "loftq", "lora_ga")
-    ),
-    ({"use_later": True}, r"use_later is not supported, got True: merge it"),
-    ({"fan_in_fan_out": True}, r"fan_in_fan_out is not supported, got True"),
-    ({"modules_to_save": ["lm_head"]}, r"modules_to_save is not supported, got \['lm_head'\]: merge it"),
-    ({"exclude_modules": ["q_proj"]}, r"exclude_modules is not supported"),
-    *(({"layers_to_transform": n}, r"layers_to_transform names other layers") for n in ([0], [[0]], 1.5, "x", {})),
-    ({"target_modules": ["q_proj"]}, r"target_modules lacks"),
-    ({"target_modules": ["0.self_attn.q_proj", *TARGETS[1:]]}, r"target_modules lacks q_proj"),
-    ({"target_modules": r".*\.q_proj"}, r"target_modules must be a list of names"),
-    ({"r": 0}, r"r must be >= 1 and lora_alpha a number, got 0 and 8$"),
-]
-
-
-@pytest.mark.parametrize(("values", "sentence"), CONFIGS)
-def test_what_our_engine_does_not_apply_is_refused(folder: Path, values: dict[str, Any], sentence: str) -> None:
+@pytest.mark.parametrize("values", [{"r": 0}, {"r": 4.0}, {"lora_alpha": "8"}, {"lora_alpha": math.inf}])
+def test_rank_and_alpha_are_numbers(folder: Path, values: dict[str, Any]) -> None:
     edit(folder / "adapter_config.json", **values)
-    with pytest.raises(CheckpointError, match=sentence):
+    with pytest.raises(CheckpointError, match=r"r must be >= 1 and lora_alpha a number, got"):
         load_adapter(folder)
-
-
-@pytest.mark.parametrize("start", [True, False, "gaussian", "eva", "orthogonal", "mica"])
-def test_starts_that_leave_the_base_load(folder: Path, start: Any) -> None:
-    edit(folder / "adapter_config.json", init_lora_weights=start, use_later=False, layers_to_transform=[0, 1])
-    assert len(load_adapter(folder).layers) == 2
 
 
 def test_a_plain_adapter_is_called_so(folder: Path) -> None:
@@ -111,17 +80,14 @@ def test_a_pickle_is_not_read(folder: Path) -> None:
 def test_records_of_another_kind(folder: Path) -> None:
     for stage, mode in (("mars", "merged"), (["sft"], "merged"), ("adapter", "half"), ("sft", {})):
         edit(folder / "mars.json", stage=stage, mode=mode)
-        with pytest.raises(CheckpointError, match="stage must be 'adapter' or 'sft', and mode 'merged', got"):
+        with pytest.raises(CheckpointError, match=r"stage must be 'adapter' or 'sft', and mode 'merged' \(.*\), got"):
             load_adapter(folder)
 
 
 def test_gated_adapters_name_their_last_commit(folder: Path) -> None:
-    """As one was saved: with masks of its own, a head and phrases."""
     edit(folder / "mars.json", mode="gated", masks=3, head=True)
-    change_tensors(folder / "masks.safetensors", mask_embeddings=torch.zeros(3, 32), head__up=torch.zeros(24, 64))
-    (folder / "phrases.npz").write_bytes(b"")
-    for read in (load_adapter, find_base, load_checkpoint):
-        with pytest.raises(CheckpointError, match=r"gated adapter, .* no longer read: run it at the commit 4ebfdf5"):
+    for read in (load_adapter, load_checkpoint):
+        with pytest.raises(CheckpointError, match=r"mode 'merged' \(gated ones run at commit 4ebfdf5\), got .*'gated'"):
             read(folder)
 
 
@@ -130,8 +96,6 @@ TENSORS: list[tuple[str, dict[str, torch.Tensor | None], str]] = [
     ("adapter_model", {WEIGHT: torch.zeros(5, 32)}, r"must be \[4, in\] and \[out, 4\], as .* says, got \[5, 32\] and"),
     ("adapter_model", {"lm_head.weight": torch.zeros(2)}, r"holds lm_head.weight, which is no LoRA weight of q_proj"),
     ("adapter_model", {WEIGHT.replace(".0.", ".100000000."): torch.zeros(4, 32)}, r"is no LoRA weight .*: merge it"),
-    ("adapter_model", {WEIGHT.replace("self", "_orig_mod.self"): torch.zeros(4, 32)}, "comes from a compiled model"),
-    ("adapter_model", {"base_model.model.model.embed_tokens.weight": torch.zeros(2)}, "vocabulary was enlarged"),
     ("masks", {"mask_embeddings": None}, r"mask_embeddings must be \[1, hidden size\], got none$"),
     ("masks", {"mask_embeddings": torch.zeros(0, 4)}, r"mask_embeddings must be .*, got \[0, 4\]$"),
     ("masks", {"mask_embeddings": torch.zeros(3, 32)}, r"mask_embeddings must be .*, got \[3, 32\]$"),
