@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
@@ -25,7 +26,9 @@ from torch.optim.lr_scheduler import LambdaLR
 from torch.utils.data import Dataset, Sampler
 from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
+from mars.checkpoint.converted import known_fingerprint
 from mars.checkpoint.errors import failing
+from mars.checkpoint.sources import locate
 from mars.training.data import Conversation, Numbered
 from mars.training.settings import AdapterSettings, TrainingSettings
 
@@ -36,7 +39,7 @@ PACE_FILE = "pace.json"
 SETTINGS_FILE = "settings.json"
 """Beside the saved steps: the settings of their run."""
 OWN_OF_A_CALL = ("output", "resume", "save_steps", "minutes", "pause_after", "base", "checkpoint", "tokenizer", "data")
-"""Settings that may be others when a run is resumed; files may have moved."""
+"""Settings that may be others when a run is resumed; files may have moved, but must say the same."""
 ENDLESS_EPOCHS = 100_000.0
 """The number of epochs for the Trainer when the clock decides."""
 _LEAST = 1e-3
@@ -101,7 +104,16 @@ class MixedLengthTrainer(Trainer):
 
         Ctrl-C saves the step that is under way and raises KeyboardInterrupt; a second one raises it at once.
         """
-        same = {"conversations": len(self._conversations), "processes": self.args.world_size}
+        data = hashlib.sha256()
+        for each in self._conversations:
+            data.update(repr(each).encode())
+        source = settings.base if isinstance(settings, AdapterSettings) else settings.checkpoint
+        same = {
+            "conversations": len(self._conversations),
+            "processes": self.args.world_size,
+            "base": known_fingerprint(locate(source)[0])[:16] if source else None,  # the weights, of an adapter its own
+            "data": data.hexdigest()[:16],
+        }
         last = first_step(Path(str(self.args.output_dir)), settings, **same)
         heard = threading.current_thread() is threading.main_thread()
         before = signal.signal(signal.SIGINT, self._pace.stop) if heard else None
@@ -163,10 +175,10 @@ def training_arguments(settings: TrainingSettings | AdapterSettings, **others: A
     )
 
 
-def first_step(work: Path, settings: TrainingSettings | AdapterSettings, **same: int) -> str | None:
+def first_step(work: Path, settings: TrainingSettings | AdapterSettings, **same: Any) -> str | None:
     """The saved step to go on from; None for a new run, whose settings are written into `work`.
 
-    ValueError where a new run finds steps, and a resumed one none, other settings, or a number that is not the `same`.
+    ValueError where a new run finds steps, and a resumed one none, other settings, or something that is not the `same`.
     """
     file = work / SETTINGS_FILE
     ours = {name: value for name, value in asdict(settings).items() if name not in OWN_OF_A_CALL} | same

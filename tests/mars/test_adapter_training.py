@@ -231,7 +231,7 @@ def chats(tmp_path: Path) -> Path:
 def test_a_run_writes_an_adapter_and_resumes(
     llama_folder: Path, chats: Path, tmp_path: Path, one_thread: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Bit for bit as the unbroken one: the same examples, anchors, rates and optimizer. Another batch is refused."""
+    """Bit for bit as the unbroken one: the same examples, anchors, rates and optimizer. Other ones are refused."""
     output = tmp_path / "adapter"
     command = ["adapter", "--base", str(llama_folder), "--data", str(chats), "--output", str(output), "--masks", "3"]
     command += ["--rank", "2", "--anchors", "4", "--save-steps", "2", "--epochs", "2"]
@@ -250,6 +250,13 @@ def test_a_run_writes_an_adapter_and_resumes(
     assert "batch_size must be 2 as before, got 3" in capsys.readouterr().err
     assert main([*command, "--batch-size", "2", "--gradient-accumulation", "2", "--resume"]) == 2
     assert "gradient_accumulation must be 1 as before, got 2: the resumed" in capsys.readouterr().err
+    for file, name in ((chats, "data"), (llama_folder / "model.safetensors", "base")):
+        whole = file.read_bytes()
+        changed = whole.replace(b"Add 3.", b"Add 9.") if name == "data" else whole[:-4] + bytes(4)
+        file.write_bytes(changed)
+        assert main([*command, "--batch-size", "2", "--resume"]) == 2
+        assert f"{name} must be " in capsys.readouterr().err
+        file.write_bytes(whole)
     assert main([*command, "--batch-size", "2", "--resume"]) == 0
     resumed = load_file(last / "model.safetensors")
     assert all(torch.equal(resumed[name], value) for name, value in unbroken.items())
