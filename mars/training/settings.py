@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import MISSING, dataclass, field
+from math import inf
 from typing import Any, Literal
 
 from mars.options import SOURCES
@@ -21,8 +22,8 @@ def _check(settings: object, rule: str, holds: Callable[[float], bool], *names: 
     """Raise ValueError, with the rule and the value, unless the rule holds; a value of None is left to the run."""
     for name in names:
         value = getattr(settings, name)
-        if value is not None and not holds(value):
-            raise ValueError(f"{name} must be {rule}, got {value}")
+        if value is not None and (value == inf or not holds(value)):
+            raise ValueError(f"{name} must be {'finite' if value == inf else rule}, got {value}")
 
 
 def _at_least(settings: object, lowest: int, *names: str) -> None:

@@ -126,6 +126,16 @@ class MixedLengthTrainer(Trainer):
             raise KeyboardInterrupt
         return {"steps": steps, "seconds": round(self._pace.seconds, 1), "resumed": settings.resume}
 
+    def log(self, logs: dict[str, Any], *arguments: Any, **options: Any) -> None:
+        """Log None for what is not finite; ValueError where that is the loss or its gradient: the weights are not."""
+        wrong = [name for name, value in logs.items() if isinstance(value, float) and not math.isfinite(value)]
+        if {"loss", "grad_norm"} & {*wrong}:
+            raise ValueError(
+                f"at step {self.state.global_step} the {wrong[0]} is {logs[wrong[0]]}, so training ends and what is in "
+                "the folder stays: start anew in another one, with a lower --learning-rate"
+            )
+        super().log(logs | dict.fromkeys(wrong), *arguments, **options)
+
     def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
         """The Trainer's own schedule, or that of the clock."""
         if self._pace.endless:
@@ -169,6 +179,7 @@ def training_arguments(settings: TrainingSettings | AdapterSettings, **others: A
         save_steps=settings.save_steps,
         save_total_limit=2,
         report_to="none",
+        logging_nan_inf_filter=False,
         remove_unused_columns=False,
         dataloader_pin_memory=not cpu,
         **others,
@@ -323,6 +334,7 @@ class Pace(TrainerCallback):
         self.read_clock()
         if self.stopped or self.seconds >= self._total or self._here >= self._own:
             control.should_save = control.should_training_stop = True
+        control.should_log |= control.should_save  # no step is saved whose loss is no number
         return control
 
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:

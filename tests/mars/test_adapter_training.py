@@ -373,6 +373,7 @@ def test_wrong_settings_are_refused(tmp_path: Path, capsys: pytest.CaptureFixtur
         (["--masks", "0", "--sft-weight", "0"], "masks must be >= 1, or the SFT loss must have a weight"),
         (["--masks", "0", "--block-size", "4"], "masks 0 is plain SFT, without a block size"),
         (["--masks", "-1"], "masks must be >= 0, got -1"),
+        (["--sft-weight", "inf"], "sft_weight must be finite, got inf"),
         (["--seed", "20261130"], "seed must be between 0 and 1048575"),
     )
     for options, sentence in refused:

@@ -89,16 +89,20 @@ def test_both_stages_on_a_foreign_checkpoint_and_chats(base: Path, chats: Path, 
 
 
 def test_without_the_sft_loss_only_the_masks_train(
-    base: Path, chats: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    base: Path, chats: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """That loss is no number here: whatever it were a part of would be none either."""
+    """That loss is no number here: whatever it were a part of would be none either, and is not trained on."""
     losses = run.mars_losses
     nowhere = {"autoregressive": torch.tensor(torch.nan)}
     monkeypatch.setattr(run, "mars_losses", lambda *given, **more: replace(losses(*given, **more), **nowhere))
     words = ["mars", "--checkpoint", str(base), "--block-size", "4", "--data", str(chats), *SMALL, "--no-sft-loss"]
     assert main([*words, "--output", str(tmp_path)]) == 0
     assert all(weight.isfinite().all() for weight in load_file(tmp_path / "model.safetensors").values())
-    assert json.loads((tmp_path / "mars.json").read_text())["sft_loss"] is False
+    record = (tmp_path / "mars.json").read_text()
+    assert (json.loads(record)["sft_loss"], json.loads(record)["measured"]["final_losses"]["loss_ar"]) == (False, None)
+    assert main([*words[:-1], "--output", str(tmp_path / "with")]) == 2
+    assert "at step 6 the loss is nan, so training ends" in capsys.readouterr().err
+    assert [path.name for path in (tmp_path / "with" / "work").iterdir()] == ["settings.json"]
 
 
 def killed_while_it_trains(words: list[str]) -> int:
