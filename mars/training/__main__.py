@@ -26,7 +26,7 @@ Train in two stages (MARS, arXiv 2604.07023).
 
 or, for a pretrained model, as a LoRA
 
-  distill  conversations that the model writes itself, as data for its adapter
+  distill  conversations that the model writes itself, as data for its adapter (docs/adapters.md)
   adapter  a MARS adapter on that model, which is merged into it when it is loaded
   pair  both stages on a pretrained model, as adapters: its data, AR SFT, then MARS from it
 """
@@ -43,10 +43,6 @@ examples:
   MARS-tune a checkpoint of your own on your own chats (JSONL: {"messages": [{"role": …, "content": …}, …]} a line):
     python -m mars.training sft  --output runs/qwen-sft --checkpoint Qwen/Qwen2.5-0.5B-Instruct --data chats.jsonl
     python -m mars.training mars --output runs/qwen-mars --checkpoint runs/qwen-sft --data chats.jsonl --block-size 4
-
-  a MARS adapter on a pretrained model (the shipped pair: see its card):
-    python -m mars.training distill --checkpoint smollm2-135m --output runs/chats.jsonl --self-prompts 3000
-    python -m mars.training adapter --base smollm2-135m --data runs/chats.jsonl --output runs/smollm2-mars
 
   several GPUs:       accelerate launch -m mars.training mars …
   after an interruption: the same command with --resume
@@ -131,11 +127,7 @@ def _run(options: argparse.Namespace, command: str) -> None:
     stage = values.pop("stage")
     if stage == "distill":
         checkpoint = values.pop("checkpoint")
-        wanted = DistillSettings(**values)
-        from mars.checkpoint import load_checkpoint
-        from mars.training.distill import distill
-
-        distill(load_checkpoint(checkpoint), wanted)
+        load("mars.training.distill:distill")(checkpoint, DistillSettings(**values))
         return
     kinds: dict[str, tuple[Any, str]] = {
         "pair": (PairSettings, "mars.training.pair:train_pair"),

@@ -8,20 +8,24 @@ template from the start of a user's turn (Magpie, arXiv 2406.08464), optionally 
 from __future__ import annotations
 
 import json
+import math
 import sys
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from mars.chat import encode_messages, encode_opening, encode_text
-from mars.checkpoint import Checkpoint
+from mars.checkpoint import Checkpoint, load_checkpoint
+from mars.checkpoint.converted import known_fingerprint
+from mars.checkpoint.sources import locate
 from mars.config import DecodingSettings
 from mars.decoding.service import Service
 from mars.lines import read_lines, read_objects
 from mars.training.data import Messages, read_chats
-from mars.training.settings import DistillSettings
+from mars.training.settings import DistillSettings, keep_settings
 
 # The first words of a user's turn, so that kinds of request are met that a model left to itself seldom writes.
 # "" leaves the choice to it; what stands here more than once is asked for more often.
@@ -43,6 +47,10 @@ OPENINGS: tuple[str, ...] = (
     "Answer the question with the help of the text.\n\n",
     *("Solve the equation ", "What is the probability that ", "Calculate ", "If ", "A train ", "Suppose "),
 )
+
+
+LIMITS = ("max_prompt_tokens", "max_new_tokens", "second_turns", "temperature")
+"""Settings that all lines of an output share; there may be more prompts."""
 
 
 class Request(NamedTuple):
@@ -150,21 +158,28 @@ class Writer:
         return self._checkpoint.decode(written), ended
 
 
-def distill(checkpoint: Checkpoint, settings: DistillSettings) -> int:
+def distill(source: str, settings: DistillSettings, until: float = math.inf) -> int:
     """Write the conversations that `settings` ask for and the output lacks; returns how many lines it has now.
 
     Each line is `{"name": …, "messages": [user, assistant, …], "ended": …}` and is written as soon as it is complete:
-    after an interruption the same call goes on. Requests that gave nothing are listed in OUTPUT.skipped.
+    after an interruption the same call goes on. Requests that gave nothing are listed in OUTPUT.skipped. None is begun
+    once the monotonic clock is at `until`. ValueError where other weights, or other limits, wrote the lines so far.
     """
     output = Path(settings.output)
+    kept = {"checkpoint": known_fingerprint(locate(source)[0])[:16]} | {one: getattr(settings, one) for one in LIMITS}
+    keep_settings(output.with_name(output.name + ".settings"), kept)
     skipped = output.with_name(output.name + ".skipped")
-    output.parent.mkdir(parents=True, exist_ok=True)
+    output.touch()
     done, seen = read_done(output)
     done |= {name for _, name in read_lines(skipped)} if skipped.is_file() else set()
     todo = [request for request in requests(settings) if request.name not in done]  # all, for one may be refused
-    writer, lock = Writer(checkpoint, settings), threading.Lock()
+    if not todo:
+        return len(seen)
+    writer, lock = Writer(load_checkpoint(source), settings), threading.Lock()
 
     def one(request: Request) -> None:
+        if time.monotonic() >= until:
+            return
         line = writer.write(request)
         with lock:
             if line is None or line["messages"][0]["content"] in seen:
@@ -184,8 +199,6 @@ def distill(checkpoint: Checkpoint, settings: DistillSettings) -> int:
 
 def read_done(output: Path) -> tuple[set[str], set[str]]:
     """Names and first prompts of the lines that `output` holds; a half-written last line is cut off."""
-    if not output.is_file():
-        return set(), set()
     whole, end, _ = output.read_bytes().rpartition(b"\n")
     with output.open("r+b") as file:
         file.truncate(len(whole) + len(end))

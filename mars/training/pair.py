@@ -12,18 +12,22 @@ Each step goes on where it was interrupted, and is left out if its result is the
 from __future__ import annotations
 
 import json
+import math
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from mars.checkpoint import load_checkpoint
-from mars.checkpoint.sources import RECORD_FILE
-from mars.lines import read_objects
+from mars.checkpoint.converted import known_fingerprint
+from mars.checkpoint.sources import RECORD_FILE, locate
+from mars.lines import object_in, read_objects
 from mars.training.adapter_run import train_adapter
 from mars.training.data import Messages, read_chats, synthetic_conversations
 from mars.training.distill import distill, requests
-from mars.training.settings import AdapterSettings, DistillSettings, PairSettings
+from mars.training.settings import AdapterSettings, DistillSettings, PairSettings, keep_settings
+from mars.training.trainer import SETTINGS_FILE
 
 _WORDS = 4
 _REPEATED_SHARE = 0.1
@@ -38,67 +42,76 @@ def loops(text: str) -> bool:
 
 
 def train_pair(settings: PairSettings, command: str) -> None:
-    """Make the pair in `settings.output`."""
+    """Make the pair in `settings.output`, or the part of it that `pause_after` leaves time for."""
+    until = math.inf if settings.pause_after is None else time.monotonic() + 60 * settings.pause_after
+    for _ in _steps(settings, command, until):
+        if time.monotonic() >= until:
+            sys.stderr.write("paused: the same command goes on\n")
+            return
+
+
+def _steps(settings: PairSettings, command: str, until: float) -> Iterator[None]:
+    """Yields after each step that it does, whole or not where the monotonic clock is at `until`."""
     output = Path(settings.output)
-    output.mkdir(parents=True, exist_ok=True)
-    if settings.prompts:  # which may be refused: before the hours of stage 1
-        list(requests(DistillSettings(output=settings.output, prompts=settings.prompts)))
     files = {name: output / f"{name}.jsonl" for name in ("chats", "sft", "prompts", "answers", "mars")}
+    # What may be refused comes first, before the settings are kept and the hours of stage 1.
+    if settings.prompts:
+        list(requests(DistillSettings(output=settings.output, prompts=settings.prompts)))
+    given = [] if files["sft"].is_file() else [chat for source in settings.data for chat in read_chats(source)]
+    own = {"output": None, "pause_after": None, "base": known_fingerprint(locate(settings.base)[0])[:16]}
+    keep_settings(output / SETTINGS_FILE, asdict(settings) | own)
+    asked: dict[str, Any] = {name: getattr(settings, name) for name in ("self_prompts", "places", "seed")}
+    problems = [synthetic_conversations(settings.problems, 2 * settings.seed + part) for part in range(2)]
     if not files["sft"].is_file():
-        given = [chat for source in settings.data for chat in read_chats(source)]  # first, for it may be refused
-        own = list(_answered(settings, settings.base, files["chats"])) if settings.self_prompts else []
-        lines: list[dict[str, Any]] = [{"messages": one} for one in [*_problems(settings, 0), *own]]
+        if settings.self_prompts:
+            distill(settings.base, DistillSettings(output=str(files["chats"]), **asked), until)
+            yield
+        talks = [*problems[0], *(_whole(files["chats"]) if settings.self_prompts else ())]
+        lines: list[dict[str, Any]] = [{"messages": one} for one in talks]
         lines += [{"messages": chat.messages, "ended": chat.ended} for chat in given]
         _write(files["sft"], lines)
     sft = {"masks": 0, "rank": settings.sft_rank, "minutes": settings.sft_minutes}
-    _train(settings, command, settings.base, "sft", sft)
+    yield from _train(settings, command, settings.base, "sft", sft, until)
     if not files["mars"].is_file():
-        _write(files["prompts"], ({"prompt": one[0]["content"]} for one in _problems(settings, 1)))
+        _write(files["prompts"], ({"prompt": one[0]["content"]} for one in problems[1]))
         prompts = (str(files["prompts"]), *settings.prompts)
-        written = _answered(settings, str(output / "sft"), files["answers"], prompts)
-        _write(files["mars"], ({"messages": one} for one in written))
-    mars = {
-        "masks": settings.masks,
-        "sft_weight": settings.sft_weight,
-        "block_size": 4,
-        "rank": settings.rank,
-        "anchors": settings.anchors,
-        "keep": 0.75,
-        "minutes": settings.mars_minutes,
-    }
-    _train(settings, command, str(output / "sft"), "mars", mars)
+        distill(str(output / "sft"), DistillSettings(output=str(files["answers"]), prompts=prompts, **asked), until)
+        yield
+        _write(files["mars"], ({"messages": one} for one in _whole(files["answers"])))
+    mars = {name: getattr(settings, name) for name in ("masks", "sft_weight", "rank", "anchors")}
+    mars |= {"block_size": 4, "keep": 0.75, "minutes": settings.mars_minutes}
+    yield from _train(settings, command, str(output / "sft"), "mars", mars, until)
 
 
-def _train(settings: PairSettings, command: str, base: str, stage: str, own: Mapping[str, Any]) -> None:
-    """Train the adapter of a stage on its file, unless it is there."""
+def _train(
+    settings: PairSettings, command: str, base: str, stage: str, own: dict[str, Any], until: float
+) -> Iterator[None]:
+    """Train the adapter of a stage on its file, or go on with it, and yield; nothing where it is there."""
     output = Path(settings.output) / stage
-    if not (output / RECORD_FILE).is_file():
-        adapter = AdapterSettings(
-            base=base,
-            data=(f"{output}.jsonl",),
-            output=str(output),
-            batch_size=settings.batch_size,
-            max_length=settings.max_length,
-            save_steps=20,
-            seed=settings.seed,
-            resume=any((output / "work").glob("checkpoint-*/trainer_state.json")),
-            **own,
-        )
-        train_adapter(adapter, command)
+    if (record := object_in(output / RECORD_FILE)) and not record["measured"].get("paused"):
+        sys.stderr.write(f"{output} is there\n")
+        return
+    adapter = AdapterSettings(
+        base=base,
+        data=(f"{output}.jsonl",),
+        output=str(output),
+        batch_size=settings.batch_size,
+        max_length=settings.max_length,
+        save_steps=20,
+        seed=settings.seed,
+        resume=any((output / "work").glob("checkpoint-*/trainer_state.json")),
+        pause_after=None if until == math.inf else max(1, until - time.monotonic()) / 60,
+        **own,
+    )
+    train_adapter(adapter, command)
+    yield
 
 
-def _answered(settings: PairSettings, source: str, file: Path, prompts: tuple[str, ...] = ()) -> Iterator[Messages]:
-    """What a checkpoint answers, of the conversations that all ended and none of which loops."""
-    own: dict[str, Any] = {"self_prompts": settings.self_prompts, "places": settings.places, "seed": settings.seed}
-    distill(load_checkpoint(source), DistillSettings(output=str(file), prompts=prompts, **own))
+def _whole(file: Path) -> Iterator[Messages]:
+    """The conversations in a file that all ended and none of which loops."""
     for chat in read_chats(file):
         if chat.ended and not any(loops(turn["content"]) for turn in chat.messages if turn["role"] == "assistant"):
             yield chat.messages
-
-
-def _problems(settings: PairSettings, part: int) -> Iterator[Messages]:
-    """Training problems of the six families; another part has others."""
-    return synthetic_conversations(settings.problems, 2 * settings.seed + part)
 
 
 def _write(file: Path, lines: Iterable[dict[str, Any]]) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field
 from math import inf
+from pathlib import Path
 from typing import Any, Literal
 
+from mars.lines import object_in
 from mars.options import SOURCES
 
 HEAD_SIZE = 32
@@ -32,6 +35,18 @@ def _at_least(settings: object, lowest: int, *names: str) -> None:
 
 def _positive(settings: object, *names: str) -> None:
     _check(settings, "> 0", lambda value: value > 0, *names)
+
+
+def keep_settings(file: Path, settings: Mapping[str, Any]) -> None:
+    """Write the settings that what is made beside `file` has; ValueError where it was begun with others."""
+    ours = json.loads(json.dumps(settings))
+    before = object_in(file) or ours
+    other = next((name for name in ours if before.get(name) != ours[name]), None)
+    if other is not None:
+        change = f"{other} must be {before.get(other)} as before, got {ours[other]}"
+        raise ValueError(f"{change}: {file.parent} goes on as it began; start anew in another folder")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(ours, indent=1) + "\n", encoding="utf-8")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,6 +153,7 @@ class PairSettings:
     self_prompts: int = _option(3000, "prompts that the model writes itself, for each stage")
     sft_minutes: float = _option(30.0, "training of stage 1")
     mars_minutes: float = _option(120.0, "training of stage 2")
+    pause_after: float | None = _option(None, "minutes after which this call saves and ends")
     sft_weight: float = _option(4.0, "stage 2: weight of what keeps the text without masks")
     sft_rank: int = _option(8, "rank of stage 1's LoRA")
     rank: int = _option(24, "rank of stage 2's")
@@ -152,7 +168,7 @@ class PairSettings:
         _at_least(self, 1, "problems", "sft_rank", "rank", "anchors", "batch_size", "places", "max_length")
         _at_least(self, 3, "masks")
         _at_least(self, 0, "self_prompts")
-        _positive(self, "sft_minutes", "mars_minutes", "sft_weight")
+        _positive(self, "sft_minutes", "mars_minutes", "sft_weight", "pause_after")
         _check(self, f"between 0 and {2**18 - 1}", lambda value: 0 <= value < 2**18, "seed")
 
 

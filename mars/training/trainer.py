@@ -30,7 +30,7 @@ from mars.checkpoint.converted import known_fingerprint
 from mars.checkpoint.errors import failing
 from mars.checkpoint.sources import locate
 from mars.training.data import Conversation, Numbered
-from mars.training.settings import AdapterSettings, TrainingSettings
+from mars.training.settings import AdapterSettings, TrainingSettings, keep_settings
 
 BATCHES_PER_BUCKET = 80
 BETAS = (0.9, 0.98)
@@ -108,12 +108,8 @@ class MixedLengthTrainer(Trainer):
         for each in self._conversations:
             data.update(repr(each).encode())
         source = settings.base if isinstance(settings, AdapterSettings) else settings.checkpoint
-        same = {
-            "conversations": len(self._conversations),
-            "processes": self.args.world_size,
-            "base": known_fingerprint(locate(source)[0])[:16] if source else None,  # the weights, of an adapter its own
-            "data": data.hexdigest()[:16],
-        }
+        base = known_fingerprint(locate(source)[0])[:16] if source else None  # of the weights; of an adapter, its own
+        same = {"processes": self.args.world_size, "base": base, "data": data.hexdigest()[:16]}
         last = first_step(Path(str(self.args.output_dir)), settings, **same)
         heard = threading.current_thread() is threading.main_thread()
         before = signal.signal(signal.SIGINT, self._pace.stop) if heard else None
@@ -124,7 +120,8 @@ class MixedLengthTrainer(Trainer):
                 signal.signal(signal.SIGINT, before)
         if self._pace.stopped:
             raise KeyboardInterrupt
-        return {"steps": steps, "seconds": round(self._pace.seconds, 1), "resumed": settings.resume}
+        seconds, paused = round(self._pace.seconds, 1), self._pace.paused
+        return {"steps": steps, "seconds": seconds, "resumed": settings.resume, "paused": paused}
 
     def log(self, logs: dict[str, Any], *arguments: Any, **options: Any) -> None:
         """Log None for what is not finite; ValueError where that is the loss or its gradient: the weights are not."""
@@ -192,21 +189,13 @@ def first_step(work: Path, settings: TrainingSettings | AdapterSettings, **same:
     ValueError where a new run finds steps, and a resumed one none, other settings, or something that is not the `same`.
     """
     file = work / SETTINGS_FILE
-    ours = {name: value for name, value in asdict(settings).items() if name not in OWN_OF_A_CALL} | same
-    if settings.resume:
-        last = last_saved_step(work)
-        with resuming(str(work)):
-            before = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else ours
-            other = next((name for name in ours if before[name] != ours[name]), None)
-        if other:
-            change = f"{other} must be {before[other]} as before, got {ours[other]}"
-            raise ValueError(f"{change}: the resumed steps would be others; start anew in another folder")
-        return last
-    if any(work.glob("checkpoint-*/trainer_state.json")):
-        raise ValueError(f"{work} holds saved steps: --resume goes on from them; to start anew, delete {work}")
-    work.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps(ours, indent=1) + "\n", encoding="utf-8")
-    return None
+    last = last_saved_step(work) if settings.resume else None
+    if last is None:
+        if any(work.glob("checkpoint-*/trainer_state.json")):
+            raise ValueError(f"{work} holds saved steps: --resume goes on from them; to start anew, delete {work}")
+        file.unlink(missing_ok=True)
+    keep_settings(file, {name: value for name, value in asdict(settings).items() if name not in OWN_OF_A_CALL} | same)
+    return last
 
 
 def last_saved_step(work: Path) -> str:
@@ -299,6 +288,11 @@ class Pace(TrainerCallback):
     def seconds(self) -> float:
         """Seconds trained until the last step, those of earlier calls included."""
         return self._before + self._here
+
+    @property
+    def paused(self) -> bool:
+        """Whether the clock leaves steps to further calls."""
+        return not self.endless and self.seconds < self._total
 
     def stop(self, *_: Any) -> None:
         """End after the step that is under way; at once if it is said twice."""

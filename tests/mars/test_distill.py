@@ -1,6 +1,8 @@
 """Conversations that a model writes itself: complete lines, nothing twice, resumable."""
 
 import json
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -33,12 +35,14 @@ def test_prompts_are_read_from_files(prompts: Path, tmp_path: Path) -> None:
         list(requests(DistillSettings(output="o", prompts=(str(prompts),))))
 
 
-def test_answers_are_the_models_own_once_each(tiny: Checkpoint, prompts: Path, tmp_path: Path) -> None:
+def test_answers_are_the_models_own_once_each(
+    tiny: Checkpoint, tiny_folder: Path, prompts: Path, tmp_path: Path, write_adapter: Callable[..., Path]
+) -> None:
     output = tmp_path / "out.jsonl"
     settings = DistillSettings(
         output=str(output), prompts=(f"{prompts}:question",), places=3, max_new_tokens=6, max_prompt_tokens=64
     )
-    assert distill(tiny, settings) == 5
+    assert distill(str(tiny_folder), settings) == 5
     before = output.read_text()
     lines = [json.loads(line) for line in before.splitlines()]
     assert {line["name"] for line in lines} == {f"prompts:{n}" for n in range(5)}
@@ -49,8 +53,12 @@ def test_answers_are_the_models_own_once_each(tiny: Checkpoint, prompts: Path, t
         assert said["content"] == tiny.decode(output_ids(own))
     # A line that a kill cut in half is written again, the others are kept.
     output.write_text(before[:-20])
-    assert distill(tiny, settings) == 5
+    assert distill(str(tiny_folder), settings) == 5
     assert sorted(output.read_text().splitlines()) == sorted(before.splitlines())
+    with pytest.raises(ValueError, match=r"checkpoint must be .* goes on as it began; start anew in another folder"):
+        distill(str(write_adapter()), settings)
+    with pytest.raises(ValueError, match="max_new_tokens must be 6 as before, got 7"):
+        distill(str(tiny_folder), replace(settings, max_new_tokens=7))
 
 
 def test_the_last_answer_says_whether_it_ended(tiny: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,14 +102,6 @@ def test_wrong_settings_are_refused(options: dict[str, float], sentence: str) ->
 
 
 def test_it_says_what_is_missing(tiny_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    command = [
-        "distill",
-        "--checkpoint",
-        str(tiny_folder),
-        "--output",
-        str(tmp_path / "o.jsonl"),
-        "--prompts",
-        "no.txt",
-    ]
-    assert main(command) == 2
+    words = ["--checkpoint", str(tiny_folder), "--output", str(tmp_path / "o.jsonl"), "--prompts", "no.txt"]
+    assert main(["distill", *words]) == 2
     assert "file no.txt does not exist" in capsys.readouterr().err

@@ -25,7 +25,9 @@ def test_repetition_is_a_loop(text: str, wanted: bool) -> None:
     assert loops(text) is wanted
 
 
-def test_the_recipe_makes_both_adapters(tiny_folder: Path, tmp_path: Path, one_thread: None) -> None:
+def test_the_recipe_makes_both_adapters(
+    tiny_folder: Path, tmp_path: Path, one_thread: None, capsys: pytest.CaptureFixture[str]
+) -> None:
     chats = tmp_path / "chats.jsonl"
     turns = [{"role": "user", "content": "Name a tree."}, {"role": "assistant", "content": "An oak is one."}]
     chats.write_text(json.dumps({"messages": turns, "ended": False}) + "\n")
@@ -38,7 +40,10 @@ def test_the_recipe_makes_both_adapters(tiny_folder: Path, tmp_path: Path, one_t
     (output / "mars.jsonl").write_text((json.dumps({"messages": turns}) + "\n") * 3)
     assert main([*words.split(), "--prompts", "no/such.txt"]) == 2
     assert not (output / "sft").exists(), "it is read before anything is trained"
-    assert main(words.split()) == 0
+    for _ in range(40):  # calls, each of which pauses after a step or ends
+        assert main([*words.split(), "--pause-after", "0.00001"]) == 0
+        if "paused" not in capsys.readouterr().err:
+            break
     assert [chat.ended for chat in read_chats(output / "sft.jsonl")] == [True] * 6 + [False]
     sft, mars = (load_checkpoint(output / stage, dtype="float32", device="cpu") for stage in ("sft", "mars"))
     assert (sft.supports_masks, mars.supports_masks, mars.block_size) == (False, True, 4)
@@ -46,4 +51,7 @@ def test_the_recipe_makes_both_adapters(tiny_folder: Path, tmp_path: Path, one_t
     assert (config["r"], config["lora_alpha"]) == (5, 10), "one adapter on the base, with that of stage 1 in it"
     before = (output / "mars" / "adapter_model.safetensors").stat().st_mtime_ns
     assert main(words.split()) == 0
+    assert f"{output / 'sft'} is there\n{output / 'mars'} is there\n" in capsys.readouterr().err
+    assert main([*words.split(), "--sft-rank", "3"]) == 2
+    assert "sft_rank must be 2 as before, got 3" in capsys.readouterr().err
     assert (output / "mars" / "adapter_model.safetensors").stat().st_mtime_ns == before, "nothing is done twice"
