@@ -37,9 +37,9 @@ class AnchorCollator:
     So a resumed run, and the same examples in smaller batches, have the same anchors. At most `anchors` positions of
     each sequence are drawn, from the last token before an answer on. Behind each stand 1 to `masks` masks, each further
     one with probability `keep` (later masks are rarer, which costs no quality: PARD, arXiv 2504.18583). Returns
-    `input_ids` [R, L], `anchors` [R, A] and `counts` [R, A], 0 where there is no anchor; A is the most anchors that a
-    sequence of the batch has. `before` [R, P] are the positions before the tokens of the answers, -1 where there are no
-    more. With `masks` 0 these are all: plain SFT.
+    `input_ids` [R, L], `anchors` [R, A], where A is the most anchors that a sequence of the batch has, and as flat
+    indices, so that a GPU's step waits for nothing, `masks` [N] of the R * A * K masks and `before` [B] of the R * L
+    tokens: those before the tokens of the answers. With `masks` 0 these are all: plain SFT.
     """
 
     pad_id: int
@@ -63,10 +63,11 @@ class AnchorCollator:
             anchors[row, : len(chosen)] = places[chosen]
             counts[row, : len(chosen)] = torch.minimum(1 + more, ends[chosen] - places[chosen] - 2)
         most = int((counts > 0).sum(1).max())
+        masks = (torch.arange(self.masks) < counts[:, :most, None]).flatten().nonzero()[:, 0]
         ids = pad_sequence([torch.tensor(one.ids) for _, one in examples], batch_first=True, padding_value=self.pad_id)
-        spans = [torch.cat([torch.arange(first - 1, end - 1) for first, end in one.answers]) for _, one in examples]
-        before = pad_sequence(spans, batch_first=True, padding_value=-1)
-        return {"input_ids": ids, "anchors": anchors[:, :most], "counts": counts[:, :most], "before": before}
+        spans = [(row * ids.shape[1], span) for row, (_, one) in enumerate(examples) for span in one.answers]
+        before = torch.cat([start + torch.arange(first - 1, end - 1) for start, (first, end) in spans])
+        return {"input_ids": ids, "anchors": anchors[:, :most], "masks": masks, "before": before}
 
 
 def _loss_rows(x: Tensor) -> int:
@@ -162,31 +163,29 @@ class AdapterModel(nn.Module):
         trained = {name for name, parameter in self.named_parameters() if parameter.requires_grad}
         return {name: value for name, value in super().state_dict(*arguments, **options).items() if name in trained}
 
-    def forward(self, input_ids: Tensor, anchors: Tensor, counts: Tensor, before: Tensor) -> dict[str, Tensor]:
+    def forward(self, input_ids: Tensor, anchors: Tensor, masks: Tensor, before: Tensor) -> dict[str, Tensor]:
         """Sums of cross-entropy in nats: `mask_loss` over masks, `clean_loss` over the answers' tokens, weighted."""
         rows, length = input_ids.shape
-        row_B, index_B = (before >= 0).nonzero(as_tuple=True)
-        place_B = before[row_B, index_B]
-        which_B = row_B * length + place_B
+        ids_C = input_ids.flatten()
         if not self.masks:
-            hidden_CE = self._walk(*self._real(input_ids), lambda *x: _attend_real(rows, *x)[0])
-            return {"clean_loss": self._written(hidden_CE[which_B], input_ids[row_B, place_B + 1])[0]}
-        _, row_N, k_N, place_N = _places(anchors, counts, self.masks)
-        teacher_CE, student_CE, hidden_NE = self.hidden(input_ids, anchors, counts)
+            hidden = self._walk(*self._real(input_ids), lambda *x: _attend_real(rows, *x)[0])
+            return {"clean_loss": self._written(hidden[before], ids_C[before + 1])[0]}
+        row_N, k_N, place_N = _places(anchors, masks, self.masks)
+        teacher_CE, student_CE, hidden_NE = self.hidden(input_ids, anchors, masks)
         # Mask k of a group stands at place + 1 and stands for the token behind it.
-        loss, hits = self._written(hidden_NE, input_ids[row_N, place_N + 2])
+        loss, hits = self._written(hidden_NE, ids_C[row_N * length + place_N + 2])
         self._count(hits, k_N)
         losses = {"mask_loss": loss}
         if self.sft_weight:
-            ids, mass = _candidates(teacher_CE[which_B], self.vocabulary)
-            loss, _ = TeacherLoss.apply(student_CE[which_B], self.vocabulary, ids, mass)
+            ids, mass = _candidates(teacher_CE[before], self.vocabulary)
+            loss, _ = TeacherLoss.apply(student_CE[before], self.vocabulary, ids, mass)
             losses["clean_loss"] = loss * self.sft_weight
         return losses
 
-    def hidden(self, input_ids: Tensor, anchors: Tensor, counts: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def hidden(self, input_ids: Tensor, anchors: Tensor, index_N: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Normed states of the real tokens [R * L, E] in the base, and with the adapter, and of the masks [N, E]."""
         rows = len(input_ids)
-        index_N, _, _, place_N = _places(anchors, counts, self.masks)
+        _, _, place_N = _places(anchors, index_N, self.masks)
         clean_CE, places_C = self._real(input_ids)
         masks_NE = self.mask_embeddings[torch.zeros_like(place_N)].to(clean_CE.dtype)
         with torch.no_grad():
@@ -233,23 +232,21 @@ class AdapterModel(nn.Module):
 
     def _written(self, state_NE: Tensor, ids_N: Tensor) -> tuple[Tensor, Tensor]:
         """The cross-entropy of the tokens that were written, and which of them are the most probable."""
-        return TeacherLoss.apply(state_NE, self.vocabulary, ids_N[:, None], torch.ones(len(ids_N), 1).to(ids_N.device))
+        return TeacherLoss.apply(
+            state_NE, self.vocabulary, ids_N[:, None], torch.ones_like(ids_N, dtype=torch.float32)[:, None]
+        )
 
     def _count(self, hits: Tensor, k_N: Tensor) -> None:
-        device = self.hits.device  # that of the masks' first count on: nothing is read back from a GPU in a step
-        if device != hits.device:
-            self.hits, self.seen = self.hits.to(hits.device), self.seen.to(hits.device)
+        # Where the masks are: nothing is read back from a GPU in a step.
+        self.hits, self.seen = self.hits.to(hits.device), self.seen.to(hits.device)
         self.hits.index_add_(0, k_N, hits.float())
         self.seen.index_add_(0, k_N, torch.ones_like(k_N, dtype=torch.float32))
 
 
-def _places(anchors: Tensor, counts: Tensor, masks: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Of each computed mask [N]: its number of all, its row, its number k in the group, and the position k places
-    behind the anchor.
-    """
-    index = (torch.arange(masks, device=anchors.device) < counts[..., None]).flatten().nonzero()[:, 0]
-    k = index % masks
-    return index, index // (anchors.shape[1] * masks), k, anchors.flatten()[index // masks] + k
+def _places(anchors: Tensor, index_N: Tensor, masks: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Of each computed mask [N]: its row, its number k in the group, and the position k places behind the anchor."""
+    group, k = index_N // masks, index_N % masks
+    return group // anchors.shape[1], k, anchors.flatten()[group] + k
 
 
 @torch.no_grad()

@@ -30,10 +30,8 @@ class AdapterTrainer(MixedLengthTrainer):
 
     def _get_num_items_in_batch(self, batch_samples: list[dict[str, torch.Tensor]], device: torch.device) -> Any:
         """Masks and tokens of the answers in a whole optimizer step [2], over all its forward passes and processes."""
-        totals = torch.zeros(2, device=device)
-        for batch in batch_samples:
-            totals += torch.stack((batch["counts"].sum(), (batch["before"] >= 0).sum())).to(device)
-        totals.clamp_(min=1)  # plain SFT has no masks
+        sizes = [[len(batch["masks"]), len(batch["before"])] for batch in batch_samples]
+        totals = torch.tensor(sizes, dtype=torch.float32).sum(0).clamp_(min=1).to(device)  # plain SFT has no masks
         processes = self.accelerator.num_processes
         return self.accelerator.gather(totals[None]).sum(0) / processes if processes > 1 else totals
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 from transformers import PreTrainedTokenizerBase, set_seed
 
 from mars.chat import end_of_turn
@@ -29,7 +30,7 @@ class StageTrainer(MixedLengthTrainer):
         super().__init__(**arguments)
         self._settings = settings
         self._mask_token_id = mask_token_id
-        self._parts: dict[str, list[float]] = {"loss_ar": [], "loss_mask": []}
+        self._parts: dict[str, list[Tensor]] = {"loss_ar": [], "loss_mask": []}
 
     def compute_loss(self, model: Any, inputs: dict[str, Any], num_items_in_batch: Any = None, **_: Any) -> Any:
         """Sum of the losses over the labels of the whole step, whatever the number of devices."""
@@ -42,7 +43,7 @@ class StageTrainer(MixedLengthTrainer):
         total = torch.zeros((), device=ids.device)
         for name, part in (("loss_ar", losses.autoregressive), ("loss_mask", losses.mask)):
             if part is not None:
-                self._parts[name].append(float(part.detach() / losses.tokens))
+                self._parts[name].append(part.detach() / losses.tokens)
                 if name == "loss_mask" or losses.mask is None or self._settings.sft_loss:
                     total = total + part
         return total / tokens
@@ -51,7 +52,7 @@ class StageTrainer(MixedLengthTrainer):
         """Add the mean of each part of the loss since the last log, in nats per token."""
         for name, values in self._parts.items():
             if values and "loss" in logs:
-                logs[name] = round(sum(values) / len(values), 4)
+                logs[name] = round(sum(map(float, values)) / len(values), 4)
                 values.clear()
         super().log(logs, *arguments, **options)
 
@@ -73,10 +74,6 @@ def train(settings: TrainingSettings, command: str) -> None:
         data_collator=Collator(end_of_turn(tokenizer)[-1], settings.block_size if settings.masks else 1),
         processing_class=tokenizer,
     )
-    if trainer.args.n_gpu > 1:
-        raise ValueError(
-            "several GPUs in one process are not supported: start with `accelerate launch -m mars.training`"
-        )
     origin = provenance(command, str(trainer.args.device))
     measured = {
         "examples": len(examples),

@@ -104,6 +104,8 @@ class MixedLengthTrainer(Trainer):
 
         Ctrl-C saves the step that is under way and raises KeyboardInterrupt; a second one raises it at once.
         """
+        if self.args.n_gpu > 1:
+            raise ValueError("several GPUs in one process are not supported: use `accelerate launch -m mars.training`")
         data = hashlib.sha256()
         for each in self._conversations:
             data.update(repr(each).encode())

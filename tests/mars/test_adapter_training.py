@@ -61,8 +61,9 @@ def test_masks_stay_within_their_answer() -> None:
         [(0, Conversation(tuple(range(30)), answers)), (1, Conversation((1, 2, 3, 4, 5, 6, 7, 8), ((3, 8),)))]
     )
     assert batch["input_ids"].shape == (2, 30)
+    counts = (batch["masks"] // 4).bincount(minlength=10).view(2, 5)
     for row, spans in enumerate((answers, ((3, 8),))):
-        for anchor, count in zip(batch["anchors"][row].tolist(), batch["counts"][row].tolist(), strict=True):
+        for anchor, count in zip(batch["anchors"][row].tolist(), counts[row].tolist(), strict=True):
             if count:
                 [end] = [end for first, end in spans if first - 1 <= anchor < end]
                 assert 1 <= count <= 4
@@ -72,8 +73,8 @@ def test_masks_stay_within_their_answer() -> None:
 def test_a_batch_has_only_the_anchors_needed() -> None:
     chat = Conversation(tuple(range(30)), ((6, 14), (20, 23)))  # 7 and 2 tokens that the first mask may predict
     batch = AnchorCollator(pad_id=0, masks=4, anchors=640, keep=0.7)([(0, chat), (1, chat)])
-    assert batch["anchors"].shape == batch["counts"].shape == (2, 9)
-    assert (batch["counts"] > 0).all()
+    assert batch["anchors"].shape == (2, 9)
+    assert {*(batch["masks"] // 4).tolist()} == {*range(18)}
 
 
 def test_loss_and_gradient_are_soft_cross_entropys() -> None:
@@ -102,14 +103,19 @@ def adapted(model: AdapterModel) -> LlamaForCausalLM:
     return twin
 
 
+def computed(counts: list[list[int]]) -> torch.Tensor:
+    """The masks of groups of three of which so many are computed."""
+    return (torch.arange(3) < torch.tensor(counts)[..., None]).flatten().nonzero()[:, 0]
+
+
 def test_masks_read_what_a_plain_pass_shows(model: AdapterModel) -> None:
     """Each group of masks behind the real tokens' own keys and values alone, and the real tokens, by `transformers`."""
     twin = adapted(model)
     torch.manual_seed(1)
     ids = torch.randint(3, 96, (2, 14))
-    anchors, counts = torch.tensor([[2, 5, 8], [3, 4, 0]]), torch.tensor([[3, 1, 2], [2, 3, 0]])
+    anchors, index = torch.tensor([[2, 5, 8], [3, 4, 0]]), computed([[3, 1, 2], [2, 3, 0]])
     with torch.no_grad():
-        teacher, student, masks = model.hidden(ids, anchors, counts)
+        teacher, student, masks = model.hidden(ids, anchors, index)
         torch.testing.assert_close(teacher, model.base.model(ids).last_hidden_state.flatten(0, 1), atol=1e-4, rtol=1e-4)
         torch.testing.assert_close(student, twin.model(ids).last_hidden_state.flatten(0, 1), atol=1e-4, rtol=1e-4)
         slow = []
@@ -154,8 +160,8 @@ def test_training_keeps_the_base_and_lowers_loss(model: AdapterModel) -> None:
     batch = {
         "input_ids": torch.randint(3, 96, (2, 20)),
         "anchors": torch.tensor([[3, 6, 9, 12]] * 2),
-        "counts": torch.tensor([[3, 2, 3, 1]] * 2),
-        "before": torch.arange(3, 18).repeat(2, 1),
+        "masks": computed([[3, 2, 3, 1]] * 2),
+        "before": torch.tensor([*range(3, 18), *range(23, 38)]),
     }
     optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=1e-2)
     losses = []
@@ -178,8 +184,8 @@ def _merged_loss(sft_weight: float, before: Sequence[int] = range(4, 12)) -> tor
     model = doing(AdapterModel(_llama(), masks=3, rank=2, sft_weight=sft_weight))
     torch.manual_seed(1)
     ids = torch.randint(3, 96, (2, 16))
-    anchors, counts = torch.tensor([[4, 8]] * 2), torch.tensor([[3, 2], [1, 0]])
-    loss = sum(model(ids, anchors, counts, torch.tensor([[*before]] * 2)).values())
+    anchors, index, places = torch.tensor([[4, 8]] * 2), computed([[3, 2], [1, 0]]), torch.tensor([*before])
+    loss = sum(model(ids, anchors, index, torch.cat((places, 16 + places))).values())
     loss.backward()
     assert all(p.grad is not None for p in model.parameters() if p.requires_grad)
     return loss.detach()
@@ -195,7 +201,7 @@ def test_real_tokens_are_held_as_much_as_asked(one_thread: None) -> None:
 def test_every_token_of_an_answer_is_held(one_thread: None) -> None:
     """The last one too, its end, which no mask behind an anchor needs as a real token."""
     batch = AnchorCollator(pad_id=0, masks=3, anchors=2, keep=0.7)([(0, Conversation(tuple(range(30)), ((6, 14),)))])
-    assert batch["before"].tolist() == [[*range(5, 13)]]
+    assert batch["before"].tolist() == [*range(5, 13)]
     assert _merged_loss(1, range(4, 12)) > _merged_loss(1, range(4, 11))
 
 
@@ -204,8 +210,8 @@ def test_plain_sft_is_cross_entropy_of_the_answers(one_thread: None) -> None:
     model = doing(AdapterModel(_llama(), masks=0, rank=2))
     talks = [Conversation(tuple(range(3, 20)), ((5, 9), (12, 17))), Conversation(tuple(range(30, 41)), ((6, 11),))]
     batch = AnchorCollator(pad_id=2, masks=0, anchors=4, keep=0.7)([*enumerate(talks)])
-    assert batch["before"].tolist() == [[4, 5, 6, 7, 11, 12, 13, 14, 15], [5, 6, 7, 8, 9, -1, -1, -1, -1]]
-    assert batch["anchors"].shape == batch["counts"].shape == (2, 0)
+    assert batch["before"].tolist() == [4, 5, 6, 7, 11, 12, 13, 14, 15, *(17 + place for place in range(5, 10))]
+    assert (batch["anchors"].shape, len(batch["masks"])) == ((2, 0), 0)
     loss = model(**batch)["clean_loss"]
     loss.backward()
     assert "mask_embeddings" not in model.state_dict()
