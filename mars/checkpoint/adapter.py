@@ -150,7 +150,8 @@ def find_base(
     try:
         found, _ = locate(source, progress)
     except CheckpointError as error:
-        raise CheckpointError(f"the base of the adapter {folder.name} cannot be read: {error}") from error
+        give = "" if base else "; --base gives the place where it is now"
+        raise CheckpointError(f"the base of the adapter {folder.name} cannot be read: {error}{give}") from error
     if is_adapter(found):
         raise CheckpointError(f"the base of the adapter {folder.name} must be a whole model, {source} is an adapter")
     if not allow_other_base:

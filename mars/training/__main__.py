@@ -8,6 +8,7 @@ import sys
 from collections.abc import Collection, Sequence
 from dataclasses import MISSING, fields
 from functools import partial
+from pathlib import Path
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -114,16 +115,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt:
         again = "" if options.stage in ("pair", "distill") else " with --resume"
-        sys.stderr.write(f"stopped: the same command{again} goes on from what is saved\n")
+        saved = not again or any(Path(options.output, "work").glob("checkpoint-*/trainer_state.json"))
+        then = f"the same command{again} goes on from what is saved" if saved else "no step is saved yet"
+        sys.stderr.write(f"stopped: {then}\n")
         return 130
     return 0
 
 
 def _run(options: argparse.Namespace, command: str) -> None:
     """Run the stage that was asked for; torch is imported only now, after the options are known to be right."""
-    values: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in vars(options).items()
-    }
+    values: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in vars(options).items()}
     stage = values.pop("stage")
     if stage == "distill":
         checkpoint = values.pop("checkpoint")

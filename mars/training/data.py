@@ -209,14 +209,13 @@ def read_conversations(
         lost["left_out"] += not answers
         if answers:
             kept.append(Conversation(whole.ids[:limit], answers))
+    cut, behind, short, out = lost.values()
+    told = f"of the answers, {cut} end at the limit of {limit} tokens, {behind} lie behind it and {short} have fewer "
+    told += f"than {LEAST_ANSWER} tokens"
     if not kept:
-        raise ValueError("the data files hold no answer of at least four tokens: nothing can be learnt from them")
+        raise ValueError(f"nothing can be learnt from the data files: {told}; --max-length sets the limit")
     if any(lost.values()):
-        sys.stderr.write(
-            f"of the answers, {lost['answers_cut']} end at the limit of {limit} tokens, {lost['answers_left_out']} lie "
-            f"behind it and {lost['answers_short']} have fewer than {LEAST_ANSWER} tokens; {lost['left_out']} "
-            f"conversations are left out, {len(kept)} are kept\n"
-        )
+        sys.stderr.write(f"{told}; {out} conversations are left out, {len(kept)} are kept\n")
     return kept, lost
 
 

@@ -110,6 +110,10 @@ class MixedLengthTrainer(Trainer):
         for each in self._conversations:
             data.update(repr(each).encode())
         source = settings.base if isinstance(settings, AdapterSettings) else settings.checkpoint
+        if source and Path(source).resolve() == Path(settings.output).resolve():
+            raise ValueError(
+                f"output must be another folder than {source}, which it starts from, got {settings.output}"
+            )
         base = known_fingerprint(locate(source)[0])[:16] if source else None  # of the weights; of an adapter, its own
         same = {"processes": self.args.world_size, "base": base, "data": data.hexdigest()[:16]}
         last = first_step(Path(str(self.args.output_dir)), settings, **same)
@@ -122,7 +126,7 @@ class MixedLengthTrainer(Trainer):
                 signal.signal(signal.SIGINT, before)
         if self._pace.stopped:
             raise KeyboardInterrupt
-        seconds, paused = round(self._pace.seconds, 1), self._pace.paused
+        seconds, paused = round(self._pace.seconds, 1), self._pace.seconds < self._pace.total < math.inf
         return {"steps": steps, "seconds": seconds, "resumed": settings.resume, "paused": paused}
 
     def log(self, logs: dict[str, Any], *arguments: Any, **options: Any) -> None:
@@ -145,6 +149,11 @@ class MixedLengthTrainer(Trainer):
     def _get_train_sampler(self, train_dataset: Any = None) -> MixedLengthBatches:
         lengths = [len(example.ids) for example in self._conversations]
         return MixedLengthBatches(lengths, self.args.per_device_train_batch_size, self.args.seed)
+
+    def _save_checkpoint(self, *arguments: Any, **options: Any) -> None:
+        fix = "make room, then go on from the step before it with --resume"
+        with failing(f"no step can be saved in {self.args.output_dir}", fix, OSError, RuntimeError, SafetensorError):
+            super()._save_checkpoint(*arguments, **options)
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: nn.Module | None = None) -> None:
         with resuming(resume_from_checkpoint):
@@ -279,7 +288,7 @@ class Pace(TrainerCallback):
     ):
         self.stopped = False
         self.endless = minutes is None
-        self._total = 60 * (minutes or math.inf)
+        self.total = 60 * (minutes or math.inf)
         self._warmup_share = warmup_share
         self._own = math.inf if pause_after is None else 60 * pause_after
         self._now = now
@@ -290,11 +299,6 @@ class Pace(TrainerCallback):
     def seconds(self) -> float:
         """Seconds trained until the last step, those of earlier calls included."""
         return self._before + self._here
-
-    @property
-    def paused(self) -> bool:
-        """Whether the clock leaves steps to further calls."""
-        return not self.endless and self.seconds < self._total
 
     def stop(self, *_: Any) -> None:
         """End after the step that is under way; at once if it is said twice."""
@@ -313,7 +317,7 @@ class Pace(TrainerCallback):
     @property
     def factor(self) -> float:
         """The current factor of the peak learning rate."""
-        share = min(1.0, self.seconds / self._total)
+        share = min(1.0, self.seconds / self.total)
         if share < self._warmup_share:
             return max(_LEAST, share / self._warmup_share)
         return 0.5 * (1 + math.cos(math.pi * (share - self._warmup_share) / (1 - self._warmup_share)))
@@ -328,7 +332,7 @@ class Pace(TrainerCallback):
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> Any:
         """Save and stop when the time is up."""
         self.read_clock()
-        if self.stopped or self.seconds >= self._total or self._here >= self._own:
+        if self.stopped or self.seconds >= self.total or self._here >= self._own:
             control.should_save = control.should_training_stop = True
         control.should_log |= control.should_save  # no step is saved whose loss is no number
         return control

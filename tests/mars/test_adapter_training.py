@@ -258,8 +258,7 @@ def test_a_run_writes_an_adapter_and_resumes(
     assert "gradient_accumulation must be 1 as before, got 2: " in capsys.readouterr().err
     for file, name in ((chats, "data"), (llama_folder / "model.safetensors", "base")):
         whole = file.read_bytes()
-        changed = whole.replace(b"Add 3.", b"Add 9.") if name == "data" else whole[:-4] + bytes(4)
-        file.write_bytes(changed)
+        file.write_bytes(whole.replace(b"Add 3.", b"Add 9.") if name == "data" else whole[:-4] + bytes(4))
         assert main([*command, "--batch-size", "2", "--resume"]) == 2
         assert f"{name} must be " in capsys.readouterr().err
         file.write_bytes(whole)

@@ -106,3 +106,7 @@ def test_what_is_cut_and_left_out_is_counted(
     assert max(len(talk.ids) for talk in kept) == 200, "the context is the upper limit"
     said = capsys.readouterr().err
     assert "1 end at the limit of 200 tokens, 1 lie behind it and 1 have fewer than 4 tokens; 1 conversations" in said
+    with pytest.raises(
+        ValueError, match=r"files: of the answers, 0 end at .* of 9 tokens, 5 lie .*; --max-length sets"
+    ):
+        read_conversations(tiny_tokenizer, [str(file)], 9)

@@ -163,6 +163,7 @@ def test_a_new_model_takes_a_checkpoints_vocabulary(base: Path, chats: Path, tmp
         (["sft", "--hidden-size", "100"], "hidden_size must be a multiple of 32, the head size, got 100"),
         (["sft", "--examples", "0"], "examples must be >= 1, got 0"),
         (["sft", "--learning-rate", "0"], "learning_rate must be > 0"),
+        (["mars", "--checkpoint", "BASE", "--output", "BASE"], "output must be another folder than"),
     ],
 )
 def test_bad_input_gets_one_sentence(
@@ -253,6 +254,9 @@ def test_ctrl_c_saves_the_step(base: Path, chats: Path, tmp_path: Path, monkeypa
     assert main(words) == 2
     assert f"{tmp_path / 'work'} holds saved steps: --resume goes on from them" in capsys.readouterr().err
     assert main([*words, "--resume"]) == 0
+    monkeypatch.setattr(run, "start", lambda _: signal.raise_signal(signal.SIGINT))
+    assert main([*words, "--output", str(tmp_path / "other")]) == 130
+    assert capsys.readouterr().err.endswith("stopped: no step is saved yet\n")
 
 
 @pytest.mark.parametrize("state", ["null", "[]", "{", '{"strange": 1}', ""])
@@ -262,11 +266,14 @@ def test_a_step_without_state_is_passed_over(saved_steps: tuple[list[str], Path]
     assert last_saved_step(tmp_path / "work").endswith("checkpoint-3")
 
 
-def test_what_cannot_be_written_is_one_sentence(base: Path, chats: Path, tmp_path: Path, capsys: Any) -> None:
+def test_what_cannot_be_written_is_said(base: Path, chats: Path, tmp_path: Path, capsys: Any, monkeypatch: Any) -> None:
     (tmp_path / "file").write_text("")
     words = ["sft", "--checkpoint", str(base), "--data", str(chats), *SMALL, "--output", str(tmp_path / "file" / "out")]
     assert main(words) == 2
     assert "Not a directory" in capsys.readouterr().err.strip().splitlines()[-1]
+    monkeypatch.setattr(torch, "save", lambda *_: (_ for _ in ()).throw(RuntimeError("PytorchStreamWriter failed")))
+    assert main([*words, "--output", str(tmp_path / "out")]) == 2
+    assert "work (PytorchStreamWriter failed): make room, then go on" in capsys.readouterr().err
 
 
 def test_a_mask_token_takes_new_or_spare_row(base: Path) -> None:

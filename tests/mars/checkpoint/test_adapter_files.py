@@ -1,6 +1,5 @@
 """Folders of adapters: what PEFT saves is read, and what is wrong is said in one sentence."""
 
-import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -57,7 +56,7 @@ def test_broken_files(folder: Path, file: str) -> None:
         load_adapter(folder)
 
 
-@pytest.mark.parametrize("values", [{"r": 0}, {"r": 4.0}, {"lora_alpha": "8"}, {"lora_alpha": math.inf}])
+@pytest.mark.parametrize("values", [{"r": 0}, {"r": 4.0}, {"lora_alpha": "8"}, {"lora_alpha": float("inf")}])
 def test_rank_and_alpha_are_numbers(folder: Path, values: dict[str, Any]) -> None:
     edit(folder / "adapter_config.json", **values)
     with pytest.raises(CheckpointError, match=r"r must be >= 1 and lora_alpha a number, got"):
