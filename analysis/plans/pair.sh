@@ -9,7 +9,8 @@ set -euo pipefail
 work=${WORK:-runs/pair} adapters=assets/adapters/smollm2-135m
 python -m mars.training pair --output "$work" --problems 9000 --self-prompts 3000 --sft-rank 16 --rank 20 --masks 5 \
     --anchors 320 --max-length 400 --sft-minutes 40 --mars-minutes 120 "$@"
-[ "${MEASURE:-yes}" = yes ] && ! grep -q '"paused": true' "$work/mars/mars.json" || exit 0
+[ -f "$work/mars/mars.json" ] && ! grep -q '"paused": true' "$work/mars/mars.json" || exit 0
+[ "${MEASURE:-yes}" = yes ] || exit 0
 for stage in sft mars; do
     cmp -s "$work/$stage/adapter_model.safetensors" "$adapters-$stage/adapter_model.safetensors" && continue
     mkdir -p "$adapters-$stage"
