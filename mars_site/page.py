@@ -24,8 +24,8 @@ from mars.schema import page_json
 from mars_site import records
 
 _PROSE = MarkdownIt("commonmark", {"html": False}).enable("table")
-_FOLD = re.compile("(?:<p>)?&lt;(/?(?:details|summary))&gt;(?:</p>)?")
-"""The only tags that our documents have."""
+_FOLD = re.compile("<p>&lt;details&gt;\n&lt;summary&gt;(.*)&lt;/summary&gt;</p>")
+"""How a part of a document begins that is folded away: the only tags in it, in a paragraph of their own."""
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
     "font-src 'self'; connect-src 'self'; worker-src 'self'; base-uri 'self'; form-action 'none'"
@@ -184,7 +184,8 @@ def _html(block: Any) -> str:
         text = block.value or ""
         if not text:
             return ""
-        prose = _FOLD.sub(r"<\1>", _PROSE.render(text))
+        prose = _FOLD.sub(r"<details>\n<summary>\1</summary>", _PROSE.render(text))
+        prose = prose.replace("<p>&lt;/details&gt;</p>", "</details>")
         prose = prose.replace("<table>", '<table tabindex="0">')  # wide ones scroll, also by keys
         return _tag("div", prose, _of=block)
     inside = "\n".join(filter(None, map(_html, getattr(block, "children", ()))))
