@@ -16,7 +16,6 @@ from mars.options import SOURCES, add_base_options, add_device_options, parse_ho
 from mars.serve import PLACES, QUEUE, RequestLimits
 
 BAD_INPUT, CANNOT_SERVE, INTERRUPTED = 2, 1, 130
-_BACKLOG = 2048  # connections that wait to be taken, as many as with uvicorn
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -155,7 +154,7 @@ def bind(host: str, port: int) -> socket.socket:
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((host, port))
-        listening.listen(_BACKLOG)
+        listening.listen()
     except OSError:
         listening.close()
         raise

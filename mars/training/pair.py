@@ -11,6 +11,7 @@ Each step goes on where it was interrupted, and is left out if its result is the
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import sys
@@ -58,7 +59,9 @@ def _steps(settings: PairSettings, command: str, until: float) -> Iterator[None]
     if settings.prompts:
         list(requests(DistillSettings(output=settings.output, prompts=settings.prompts)))
     given = [] if files["sft"].is_file() else [chat for source in settings.data for chat in read_chats(source)]
-    own = {"output": None, "pause_after": None, "base": known_fingerprint(locate(settings.base)[0])[:16]}
+    own = dict[str, Any](output=None, pause_after=None, base=known_fingerprint(locate(settings.base)[0])[:16])
+    for name in ("data", "prompts"):  # what they hold, for they may be moved
+        own[name] = [hashlib.sha256(Path(file).read_bytes()).hexdigest()[:16] for file in getattr(settings, name)]
     keep_settings(output / SETTINGS_FILE, asdict(settings) | own)
     asked: dict[str, Any] = {name: getattr(settings, name) for name in ("self_prompts", "places", "seed")}
     problems = [synthetic_conversations(settings.problems, 2 * settings.seed + part) for part in range(2)]

@@ -40,13 +40,18 @@ def _positive(settings: object, *names: str) -> None:
 def keep_settings(file: Path, settings: Mapping[str, Any]) -> None:
     """Write the settings that what is made beside `file` has; ValueError where it was begun with others."""
     ours = json.loads(json.dumps(settings))
-    before = object_in(file) or ours
-    other = next((name for name in ours if before.get(name) != ours[name]), None)
+    if not file.is_file():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        part = file.with_name(f"{file.name}.part")
+        part.write_text(json.dumps(ours, indent=1) + "\n", encoding="utf-8")
+        part.replace(file)
+        return
+    if not (before := object_in(file)):
+        raise ValueError(f"{file} cannot be read: delete it and what was made beside it, and start anew")
+    other = next((name for name in ours if before.get(name, ours[name]) != ours[name]), None)
     if other is not None:
-        change = f"{other} must be {before.get(other)} as before, got {ours[other]}"
+        change = f"{other} must be {before[other]} as before, got {ours[other]}"
         raise ValueError(f"{change}: {file.parent} goes on as it began; start anew in another folder")
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps(ours, indent=1) + "\n", encoding="utf-8")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -111,9 +111,7 @@ class MixedLengthTrainer(Trainer):
             data.update(repr(each).encode())
         source = settings.base if isinstance(settings, AdapterSettings) else settings.checkpoint
         if source and Path(source).resolve() == Path(settings.output).resolve():
-            raise ValueError(
-                f"output must be another folder than {source}, which it starts from, got {settings.output}"
-            )
+            raise ValueError(f"output must be another folder than {source}, which the run starts from")
         base = known_fingerprint(locate(source)[0])[:16] if source else None  # of the weights; of an adapter, its own
         same = {"processes": self.args.world_size, "base": base, "data": data.hexdigest()[:16]}
         last = first_step(Path(str(self.args.output_dir)), settings, **same)
@@ -126,8 +124,9 @@ class MixedLengthTrainer(Trainer):
                 signal.signal(signal.SIGINT, before)
         if self._pace.stopped:
             raise KeyboardInterrupt
-        seconds, paused = round(self._pace.seconds, 1), self._pace.seconds < self._pace.total < math.inf
-        return {"steps": steps, "seconds": seconds, "resumed": settings.resume, "paused": paused}
+        seconds, state = self._pace.seconds, self.state
+        paused = state.global_step < state.max_steps if self._pace.endless else seconds < self._pace.total
+        return {"steps": steps, "seconds": round(seconds, 1), "resumed": settings.resume, "paused": paused}
 
     def log(self, logs: dict[str, Any], *arguments: Any, **options: Any) -> None:
         """Log None for what is not finite; ValueError where that is the loss or its gradient: the weights are not."""

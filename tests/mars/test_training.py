@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from shutil import copytree
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -254,7 +255,7 @@ def test_ctrl_c_saves_the_step(base: Path, chats: Path, tmp_path: Path, monkeypa
     assert main(words) == 2
     assert f"{tmp_path / 'work'} holds saved steps: --resume goes on from them" in capsys.readouterr().err
     assert main([*words, "--resume"]) == 0
-    monkeypatch.setattr(run, "start", lambda _: signal.raise_signal(signal.SIGINT))
+    monkeypatch.setattr(run, "start", Mock(side_effect=KeyboardInterrupt))
     assert main([*words, "--output", str(tmp_path / "other")]) == 130
     assert capsys.readouterr().err.endswith("stopped: no step is saved yet\n")
 
