@@ -61,11 +61,12 @@ def finding(rows: pd.DataFrame, *, points: float, against: str) -> Finding:
         closest = f"{called(row)}: {_gain(row, against)}; it may lose {_points(round(least + 0.05, 1))}"
         none = f"No setting{where} is surely w{budget}. The closest is {closest}."
         return Finding(sentence=f"{none} Raise the budget, or stay with AR.", how=how)
-    faster = able[(able["speedup"] > 1 + _ALIKE) & ~(able["speedup_low"] <= 1)] if against != PER_FORWARD else able
+    faster = _ahead(able, reference, against)
     row = _best(able if faster.empty else faster, against)
     how = f"{how} {called(row)} ({setting_words(row)}): {_loss(row, points)}."
     if faster.empty:
         none = f"no setting{where} is clearly faster than AR: the fastest, {called(row)}, is {_faster(row)}"
+        none = "no setting writes clearly more tokens per forward than AR" if against == PER_FORWARD else none
         return Finding(sentence=f"{start}, {none}.", how=how)
     if against == PER_FORWARD:
         sentence = (
@@ -78,6 +79,12 @@ def finding(rows: pd.DataFrame, *, points: float, against: str) -> Finding:
     if row["sure"] and scored and not tried["sure"].all():
         sentence = f"{sentence} {_lossy(faster[~faster['sure']], against)}"
     return Finding(sentence=sentence, how=how, chosen=str(row["id"]))
+
+
+def _ahead(able: pd.DataFrame, ar: Row, against: str) -> pd.DataFrame:
+    if against == PER_FORWARD:
+        return able[able[against] > (1 + _ALIKE) * ar[against]]
+    return able[(able["speedup"] > 1 + _ALIKE) & ~(able["speedup_low"] <= 1)]
 
 
 def _lossy(able: pd.DataFrame, against: str) -> str:
