@@ -134,8 +134,9 @@ class DeepLink:
         lanes = {name: update for lane in self.tab.row.lanes for name, update in self._lane(lane, found, usual, pair)}
         values = usual | found | {"models": pair.key}
         problem = problems.find(values["task"], values["seed"]) if pair.tasks else None
-        answer = "" if "prompt" in found or problem is None else problems.known_answer(problem)
         values["prompt"] = found.get("prompt", problem.prompt if problem else problems.QUESTIONS[0][1])
+        asked = problem and problem.prompt == values["prompt"]
+        answer = problems.known_answer(problem) if problem and asked else ""
         refused = [item for item in said.items() if item[0] not in found]
         told = page_json({"refused": refused, "usual": usual, "time": time.monotonic()})
         return [told, answer, *shown(pair), *(lanes.get(name, values[name]) for name in self.parts)]

@@ -124,7 +124,7 @@ class Tab:
         self._introduce_after(self.count.input)
         self.models.input(None, self.models, None, js=_CHOSEN, **parts.QUIET)
         for view in (self.stage, self.sweep):
-            view.submit(self._ended, None, [self.run, self.stop, kept], queue=False, **parts.QUIET)
+            self._rest_after(view.submit(self._ended, None, [self.run, self.stop, kept], queue=False, **parts.QUIET))
 
     def settle(self, event: Any) -> None:
         """After `event`, which sets the controls, read the slider and show the lanes; a run that is on keeps its τ."""
@@ -132,20 +132,31 @@ class Tab:
         self._introduce_after(read.then)
 
     def _introduce_after(self, listen: Callable[..., Any]) -> None:
-        inputs = [self.threshold, self.models, *self.row.inputs]
-        listen(self._introduce, inputs, [self.stage, self.threshold, self.lost], **parts.LATEST)
+        self._rest_after(listen(self._introduce, self.row.inputs, self.stage, **parts.LATEST))
 
-    def _introduce(self, request: gr.Request, slider: float, key: object, *lanes: Any) -> Any:
-        """The idle stage with these lanes, and the slider if one follows it; nothing while a run is on."""
+    def _rest_after(self, event: Any) -> None:
+        inputs = [self.threshold, self.models, *self.row.inputs]
+        event.then(self._rest, inputs, [self.threshold, self.reading, self.lost], queue=False, **parts.QUIET)
+
+    def _introduce(self, request: gr.Request, *lanes: Any) -> Any:
+        """The idle stage with these lanes; nothing while a run is on."""
+        if self.runner.sessions.live(str(request.session_hash)):
+            return gr.skip()
+        try:
+            return self.runner.introduce(self.row.read(*lanes))
+        except ValueError as error:
+            return parts.refusal(error)
+
+    def _rest(self, request: gr.Request, slider: float, key: object, *lanes: Any) -> tuple[Any, ...]:
+        """The slider, which rests where no lane follows it, and its words; nothing while a run is on."""
         if self.runner.sessions.live(str(request.session_hash)):
             return (gr.skip(),) * 3
         try:
-            choices = self.row.read(*lanes)
-            followed = any(choice.steered for choice in choices)
-            words = stop_words(slider, self.starts[self.pair(key).key]) if followed else "No lane follows the slider."
-            return self.runner.introduce(choices), gr.update(interactive=followed), words
-        except ValueError as error:
-            return parts.refusal(error), gr.skip(), gr.skip()
+            followed = any(choice.steered for choice in self.row.read(*lanes))
+        except ValueError:  # which `_introduce` tells
+            return (gr.skip(),) * 3
+        words = self._read_slider(slider, key) if followed else ("no lane follows it", "")
+        return gr.update(interactive=followed), *words
 
     def _start(
         self,

@@ -144,3 +144,5 @@ def test_a_lane_has_settings_of_its_own(served: Any, wide: Page) -> None:
     assert recorded == {0.6}
     fold(tab)
     restore(tab)
+    tab.fill("#prompt textarea", "Which?")
+    assert tab.text_content(".lens-answers") == "", "nothing is answered yet"

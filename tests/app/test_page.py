@@ -247,10 +247,9 @@ def test_what_cannot_run_gets_a_sentence(bench: Page) -> None:
         tab.wait_for_selector(f":is([data-state=failed], [data-refused]) .lens-status:has-text('{sentence}')")
         tab.fill(field, usual[field])
     choose(tab, "lane-b-checkpoint", "broken")
-    tab.wait_for_selector("[data-lane=b] .lens-lane-problem:has-text('config.json of broken is missing')")
-    assert "config.json of broken is missing" in status(tab)
+    tab.wait_for_selector(".lens-status:has-text('config.json of broken is missing')")
+    assert tab.locator("[data-lane=b] .lens-pass").count() > 0, "the answers stay"
     choose(tab, "lane-b-checkpoint", "mars")
-    tab.wait_for_selector("[data-state=idle]")
     run(tab)
     tab.fill(prompt, "")
     tab.click("#run")

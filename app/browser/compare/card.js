@@ -7,7 +7,7 @@ import { mayStart } from "../shared/feed.js";
 import { noMask, sentenceOf } from "../shared/reasons.js";
 import { visiblePiece } from "../shared/tokens.js";
 
-const UNABLE = "Press Run: then all lanes can go on from another token here.";
+const UNABLE = "The prompt or a setting has changed: after another run, all lanes can go on from another token.";
 const CONTROL = /^<[^ ]+>$/; // as a text it would be no control token
 
 export class TokenCard extends Card {
@@ -50,7 +50,7 @@ export class TokenCard extends Card {
       const act = able && !said && !CONTROL.test(other) ? () => this.branch(other) : null;
       return [visiblePiece(other), probability, said, act];
     });
-    if (!able) return [alternativeList(listed), this.step.hidden || !lane ? "" : make("p", "", UNABLE)];
+    if (!able) return [alternativeList(listed), same || this.step.hidden ? "" : make("p", "", UNABLE)];
     const named = { placeholder: "another text", "aria-label": "Another text from here on" };
     const own = make("input", "lens-field lens-card-own", "", named);
     const done = ({ key, isComposing }) => key === "Enter" && !isComposing && own.value;

@@ -106,8 +106,7 @@ export class LaneView {
     this.counts(message);
   }
 
-  // A mark where the threshold became another one, one for each place where a moving slider came to rest; the head of a
-  // lane that follows the slider has the last.
+  // A mark for each place where a moving slider came to rest; the head of a lane that follows it has the last.
   turn(band, { number, threshold }) {
     if (this.threshold === threshold) return;
     if (this.threshold !== undefined) {
@@ -117,8 +116,8 @@ export class LaneView {
       this.turned = { band, number };
     }
     this.threshold = threshold;
-    const follows = this.lane.settings.follows && threshold !== null;
-    if (follows && !this.recorded) this.tau.textContent = thresholdName(threshold);
+    const follows = this.lane.settings.follows && !this.recorded;
+    if (follows && (threshold !== null || this.tau.textContent)) this.tau.textContent = thresholdName(threshold);
   }
 
   end({ tail, reason }) {

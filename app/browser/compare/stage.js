@@ -83,9 +83,10 @@ class Stage extends RunView {
   read(value) {
     const messages = messagesOf(value);
     const { lanes = [] } = messages[0] ?? {};
-    const answered = this.lanes.list.some(({ passes }) => passes.length) && lanes.length === this.lanes.views.size;
-    if (answered && messages.at(-1).state === "idle") {
+    const wrote = this.lanes.list.some(({ passes }) => passes.length);
+    if (wrote && !this.run && lanes.length === this.lanes.views.size) {
       this.changed = settingsOf(lanes) !== this.chosen;
+      this.say(messages.at(-1).state === "failed" ? messages.at(-1).sentence : this.sentence);
       return this.asks(promptNow());
     }
     for (const message of messages) {
@@ -137,7 +138,7 @@ class Stage extends RunView {
     const chosen = settingsOf(lanes);
     if (this.chosen && this.chosen !== chosen) this.leaveRecorded();
     if (id !== this.followed) {
-      this.asked = undefined; // these lanes have answered nothing yet
+      Object.assign(this, { asked: undefined, changed: false }); // these lanes have answered nothing yet
       this.answers.textContent = "";
     }
     this.chosen = chosen;
@@ -211,8 +212,8 @@ class Stage extends RunView {
   asks(prompt) {
     if (this.recorded && prompt !== this.recorded.prompt) this.leaveRecorded();
     const other = this.asked !== undefined && prompt !== this.asked;
-    if (other) this.pointer.leave();
     const words = other ? `are to “${oneLine(this.asked)}”` : this.changed ? "were written with other settings" : "";
+    if (words) this.pointer.leave();
     this.answers.textContent = words && `The answers below ${words}`;
   }
 

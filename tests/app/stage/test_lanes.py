@@ -141,6 +141,8 @@ def test_a_moving_slider_leaves_marks_where_it_stops(mount: Mount, play: Any) ->
     marks = tab.locator(".lens-turned").evaluate_all("all => all.map(each => [each.dataset.pass, each.dataset.turned])")
     assert marks == [["7", "τ 0.70"], ["15", "τ 0.80"]]
     assert tab.inner_text(".lens-lane-tau") == "τ 0.80"
+    play.feed(tab, play.passed("b", len(thresholds) + 1, [play.token("x")], threshold=None))
+    assert tab.inner_text(".lens-lane-tau") == "one token per pass"
 
 
 def test_a_finished_run_plays_again_and_nothing_moves(mount: Mount, play: Any) -> None:
