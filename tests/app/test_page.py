@@ -225,6 +225,7 @@ def test_markup_and_control_tokens_stay_text(served: Any, bench: Page) -> None:
     assert tab.title() == "MARS Lens"
     tab.click("#tab-compare-button")
     choose(tab, "lane-b-checkpoint", "mars")
+    tab.wait_for_selector(".lens-answers:has-text('with other settings')")
 
 
 def test_what_cannot_run_gets_a_sentence(bench: Page) -> None:
