@@ -33,10 +33,10 @@ def branch_by_text(tab: Page, place: int, text: str) -> str:
 
 STOP_AT_ONCE = """() => {
     const [stop, view, close] = ['#stop', '.lens-sweep', '.lens-sweep button'].map((at) => document.querySelector(at));
-    const press = () => stop.disabled || view.dataset.state === 'done' || (close.click(), stop.click());
-    const look = () => view.dataset.state === 'stopped' || (press(), setTimeout(look, 100));
-    document.querySelector('#sweep-run').click();
-    look();
+    const press = () => stop.disabled || (close.click(), stop.click());
+    const run = () => [undefined, 'done'].includes(view.dataset.state) && document.querySelector('#sweep-run').click();
+    const look = (at) => view.dataset.state === 'stopped' || (at % 50 || run(), press(), setTimeout(look, 100, at + 1));
+    look(0); // a click that a busy page lost comes again after five seconds
 }"""
 
 
