@@ -135,8 +135,7 @@ class DeepLink:
         values = usual | found | {"models": pair.key}
         problem = problems.find(values["task"], values["seed"]) if pair.tasks else None
         values["prompt"] = found.get("prompt", problem.prompt if problem else problems.QUESTIONS[0][1])
-        asked = problem and problem.prompt == values["prompt"]
-        answer = problems.known_answer(problem) if problem and asked else ""
+        answer = problems.known_answer(problem) if problem and problem.prompt == values["prompt"] else ""
         refused = [item for item in said.items() if item[0] not in found]
         told = page_json({"refused": refused, "usual": usual, "time": time.monotonic()})
         return [told, answer, *shown(pair), *(lanes.get(name, values[name]) for name in self.parts)]

@@ -50,8 +50,8 @@ def finding(rows: pd.DataFrame, *, points: float, against: str) -> Finding:
         return Finding(sentence=f"{asked}: fewer than {FEWEST} are no ground to recommend a setting.", how=how)
     if points >= right:
         return Finding(sentence=f"{asked}: it could lose them all within this budget. Set a smaller one.", how=how)
-    budget = f"ithin {_points(points)} of AR's accuracy ({right:.1f} %, n = {int(reference['n']):,})"
-    start = f"W{budget}" if scored else "Not scored. Of the settings with AR's text"
+    budget = f"{_points(points)} of AR's accuracy ({right:.1f} %, n = {int(reference['n']):,})"
+    start = f"Within {budget}" if scored else "Not scored. Of the settings with AR's text"
     able = tried[tried["qualifies"]]
     if able.empty and not scored:
         return Finding(sentence=f"{_UNSCORED}. No setting here writes it in every answer.", how=how)
@@ -59,15 +59,15 @@ def finding(rows: pd.DataFrame, *, points: float, against: str) -> Finding:
         least = tried["loss_at_most"].min()
         row = _best(tried[tried["loss_at_most"] == least], against)
         closest = f"{called(row)}: {_gain(row, against)}; it may lose {_points(round(least + 0.05, 1))}"
-        none = f"No setting{where} is surely w{budget}. The closest is {closest}."
+        none = f"No setting{where} is surely within {budget}. The closest is {closest}."
         return Finding(sentence=f"{none} Raise the budget, or stay with AR.", how=how)
     faster = _ahead(able, reference, against)
     row = _best(able if faster.empty else faster, against)
     how = f"{how} {called(row)} ({setting_words(row)}): {_loss(row, points)}."
     if faster.empty:
-        none = f"no setting{where} is clearly faster than AR: the fastest, {called(row)}, is {_faster(row)}"
-        none = "no setting writes clearly more tokens per forward than AR" if against == PER_FORWARD else none
-        return Finding(sentence=f"{start}, {none}.", how=how)
+        none = f"is clearly faster than AR: the fastest, {called(row)}, is {_faster(row)}"
+        none = "writes clearly more tokens per forward than AR" if against == PER_FORWARD else none
+        return Finding(sentence=f"{start}, no setting{where} {none}.", how=how)
     if against == PER_FORWARD:
         sentence = (
             f"{start}, {called(row)} writes the most tokens per forward: {row[against]:.1f}, where AR writes "

@@ -43,14 +43,14 @@ export class TokenCard extends Card {
 
   // The other likely tokens here. Where the prompt can be run again, each of them, or a text of one's own, does that.
   others(lane, found, piece) {
-    const same = !this.host.querySelector(".lens-answers").textContent;
-    const able = lane && same && !this.step.hidden && !lane.earlier.length && mayStart();
+    const free = lane && !this.step.hidden && !lane.earlier.length && mayStart();
+    const able = free && !this.host.querySelector(".lens-answers").textContent;
     const listed = found.map(([other, probability]) => {
       const said = other === piece;
       const act = able && !said && !CONTROL.test(other) ? () => this.branch(other) : null;
       return [visiblePiece(other), probability, said, act];
     });
-    if (!able) return [alternativeList(listed), same || this.step.hidden ? "" : make("p", "", UNABLE)];
+    if (!able) return [alternativeList(listed), free ? make("p", "", UNABLE) : ""];
     const named = { placeholder: "another text", "aria-label": "Another text from here on" };
     const own = make("input", "lens-field lens-card-own", "", named);
     const done = ({ key, isComposing }) => key === "Enter" && !isComposing && own.value;

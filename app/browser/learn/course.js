@@ -93,8 +93,8 @@ export function mountCourse({ element, props, watch }) {
 }
 
 // What the pages draw: lanes of recorded runs, and measured times of passes. `ar`, `mars` and `exact` are lanes of the
-// real model. `small` and `sweep`, from the lowest threshold up, are lanes of the small model, whose answers to `prompt`
-// can be checked.
+// real model. `small` and `sweep`, from the lowest threshold up, are lanes of the small model, whose answers to
+// `prompt` can be checked.
 export function materialOf({ real, small, sweep, passTimes }) {
   const lanesOf = (...runs) => runs.flatMap((run) => run.lanes.map((lane) => new SteppedLane(lane)));
   const lanes = lanesOf(...sweep).sort((one, other) => one.lane.settings.threshold - other.lane.settings.threshold);

@@ -204,8 +204,8 @@ const exactPage = {
   question: "Can several tokens a pass give exactly the text of one at a time?",
   text: [
     "A threshold trades accuracy for speed. There is a way without this trade: read likely proposals as drafts in " +
-      "the next pass. At every draft, that pass shows the token that the model itself writes there. Drafts are accepted " +
-      "as long as the two are the same; the first that differs is replaced by the model's own token.",
+      "the next pass. At every draft, that pass shows the token that the model itself writes there. Drafts are " +
+      "accepted as long as the two are the same; the first that differs is replaced by the model's own token.",
     "The text is the same as with one token a pass, token for token. There is no threshold and no loss; the price is " +
       "that every draft is read once more before it counts.",
   ],

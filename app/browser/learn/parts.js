@@ -26,9 +26,8 @@ export function written(lane, count, className = "") {
 const READ = { clean: "real text", mask: "a mask", draft: "a draft", random: "a guess" };
 
 // What the position read of which this proposal came: a draft with its text, and whether it was right.
-function read(lane, pass, place) {
+function read(lane, pass, place, source) {
   const { token = null } = columnsOf(pass).columns.find(({ proposal }) => proposal === place) ?? {};
-  const { source } = pass.proposals[place];
   if (source !== "draft" || token === null) return READ[source];
   return `draft “${lane.label(token)}” ${pass.trace.reasons[place] === "wrong draft" ? "×" : "✓"}`;
 }
@@ -46,7 +45,8 @@ export function proposals(lane, { row: pass }, options = {}) {
     const bar = make("span", "lens-learn-bar", "", { style: `height: ${shown ? 100 * Math.min(1, score) : 0}%` });
     const scale = put(make("span", "lens-learn-scale"), bar);
     if (threshold !== null) scale.append(make("span", "lens-learn-mark", "", { style: `bottom: ${100 * threshold}%` }));
-    row.append(put(cell, scale, make("span", "", shown ? score.toFixed(2) : ""), make("span", "", read(lane, pass, place))));
+    const below = [shown ? score.toFixed(2) : "", read(lane, pass, place, source)];
+    row.append(put(cell, scale, ...below.map((words) => make("span", "", words))));
   });
   return row;
 }
