@@ -300,8 +300,8 @@ def test_a_phone_shows_one_lane_unscrolled(bench: Page) -> None:
     for selector in ("#run", "#stop", "#threshold input", "#pace .wrap:last-child", "#limit input"):
         box = tab.locator(selector).last.bounding_box()
         assert box is not None
-        assert box["x"] >= 0
-        assert box["x"] + box["width"] <= 390
+        assert 16 <= box["x"] <= 374.5 - box["width"], selector
+    assert tab.locator("#prompt textarea").evaluate("field => getComputedStyle(field).fontSize") == "16px"  # no zoom
     tab.set_viewport_size({"width": 1280, "height": 800})
 
 
