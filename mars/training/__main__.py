@@ -33,13 +33,7 @@ or, for a pretrained model, as a LoRA
 """
 EXAMPLES = """\
 examples:
-  a pair of small models, from nothing but this repository (the shipped one: see its model card):
-    python -m mars.training sft  --output runs/ar --examples 320000 --drill-share 0.3 --optimizer muon \\
-        --learning-rate 3e-3 --weight-decay 0.01 --batch-size 64
-    python -m mars.training mars --output runs/mars --checkpoint runs/ar --examples 210000 --data-seed 1 \\
-        --drill-share 0.1 --optimizer muon --learning-rate 2e-3 --weight-decay 0.01 --batch-size 64
-  on two CPU cores: OMP_NUM_THREADS=1 torchrun --nproc_per_node 2 -m mars.training … with
-  --batch-size 16 --gradient-accumulation 2, which is how the shipped pair was made
+  a pair of small models, from nothing but this repository: the cards in assets/checkpoints have the commands
 
   MARS-tune a checkpoint of your own on your own chats (JSONL: {"messages": [{"role": …, "content": …}, …]} a line):
     python -m mars.training sft  --output runs/qwen-sft --checkpoint Qwen/Qwen2.5-0.5B-Instruct --data chats.jsonl

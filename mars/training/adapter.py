@@ -2,7 +2,8 @@
 
 Groups of masks are put behind anchors, positions of the answers of a conversation: mask k of a group reads the real
 tokens up to its anchor and the masks before it, and learns the token k + 2 places behind the anchor. The real tokens
-are held to the base's distribution.
+are held to the base's distribution. In the last part of a training, `own_block`, a mask learns instead what the frozen
+base writes behind the most probable tokens of the masks before it (arXiv 2602.06019): one path, not a mixture of them.
 
 Shapes: R sequences, L tokens, A anchors a sequence, K masks an anchor, N masks that are computed (of R * A * K), C
 columns of one pass (R * L real tokens, or these and N masks), H heads, G key-value heads, D head size, E hidden size,
@@ -133,16 +134,18 @@ class AdapterModel(nn.Module):
 
     The loss has a part that holds the answers' tokens to the base's distribution, times `sft_weight`: then merging the
     adapter leaves one plain model. Without masks, K = 0, it is the cross-entropy of the answers' tokens: plain SFT.
+    The last share `own_block` of the training, of which `done` is done, judges the masks by their own block.
 
-    `state_dict` holds the trained weights and nothing else. `hits` [K] counts the masks whose most probable token was
-    right, `seen` [K] all masks, since both were last set to zero.
+    `hits` [K] counts the masks whose most probable token was right, `seen` [K] all masks, since both were set to zero.
     """
 
     accepts_loss_kwargs = True  # so the Trainer leaves it to us to divide by the masks of a whole step
 
-    def __init__(self, base: PreTrainedModel, *, masks: int, rank: int, sft_weight: float = 1.0):
+    def __init__(
+        self, base: PreTrainedModel, *, masks: int, rank: int, sft_weight: float = 1.0, own_block: float = 0.0
+    ):
         super().__init__()
-        self.sft_weight = sft_weight
+        self.sft_weight, self.own_block, self.done = sft_weight, own_block, 0.0
         for parameter in base.parameters():
             parameter.requires_grad_(False)
         self.base: Any = base
@@ -171,29 +174,34 @@ class AdapterModel(nn.Module):
             hidden = self._walk(*self._real(input_ids), lambda *x: _attend_real(rows, *x)[0])
             return {"clean_loss": self._written(hidden[before], ids_C[before + 1])[0]}
         row_N, k_N, place_N = _places(anchors, masks, self.masks)
-        teacher_CE, student_CE, hidden_NE = self.hidden(input_ids, anchors, masks)
+        masks_NE = self.mask_embeddings[torch.zeros_like(masks)]
+        student_CE, hidden_NE = self.hidden(input_ids, anchors, masks, masks_NE)
         # Mask k of a group stands at place + 1 and stands for the token behind it.
-        loss, hits = self._written(hidden_NE, ids_C[row_N * length + place_N + 2])
-        self._count(hits, k_N)
-        losses = {"mask_loss": loss}
-        if self.sft_weight:
-            ids, mass = _candidates(teacher_CE[before], self.vocabulary)
-            loss, _ = TeacherLoss.apply(student_CE[before], self.vocabulary, ids, mass)
-            losses["clean_loss"] = loss * self.sft_weight
-        return losses
-
-    def hidden(self, input_ids: Tensor, anchors: Tensor, index_N: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Normed states of the real tokens [R * L, E] in the base, and with the adapter, and of the masks [N, E]."""
-        rows = len(input_ids)
-        _, _, place_N = _places(anchors, index_N, self.masks)
-        clean_CE, places_C = self._real(input_ids)
-        masks_NE = self.mask_embeddings[torch.zeros_like(place_N)].to(clean_CE.dtype)
+        wanted_N = ids_C[row_N * length + place_N + 2]
         with torch.no_grad():
-            teacher_RLE = self.base.base_model(input_ids=input_ids, use_cache=False).last_hidden_state
-        groups = _Groups(rows, anchors, index_N, self.masks)
-        both = self._walk(torch.cat((clean_CE, masks_NE)), torch.cat((places_C, place_N + 1)), groups)
-        student_CE, hidden_NE = both.split((len(clean_CE), len(masks_NE)))
-        return teacher_RLE.flatten(0, 1), student_CE, hidden_NE
+            if self.done < 1 - self.own_block:
+                teacher_CE = self.base.base_model(input_ids, use_cache=False).last_hidden_state.flatten(0, 1)
+            else:  # the proposal of mask k stands one place behind it, and right before mask k + 1
+                said_NE = self.base.get_input_embeddings()(_candidates(hidden_NE, self.vocabulary, 1)[0][:, 0])
+                teacher_CE, judged_NE = self.hidden(input_ids, anchors + 1, masks, said_NE, adapted=False)
+                behind_N = _candidates(judged_NE, self.vocabulary, 1)[0][:, 0].roll(1)
+                wanted_N = torch.where(k_N == 0, wanted_N, behind_N)
+        loss, hits = self._written(hidden_NE, wanted_N)
+        self._count(hits, k_N)
+        ids, mass = _candidates(teacher_CE[before], self.vocabulary)
+        clean, _ = TeacherLoss.apply(student_CE[before], self.vocabulary, ids, mass)
+        return {"mask_loss": loss, "clean_loss": clean * self.sft_weight}
+
+    def hidden(
+        self, input_ids: Tensor, anchors: Tensor, index_N: Tensor, x_NE: Tensor, adapted: bool = True
+    ) -> tuple[Tensor, Tensor]:
+        """Normed states of the real tokens [R * L, E] and of groups of columns [N, E], embedded so, behind anchors."""
+        clean_CE, places_C = self._real(input_ids)
+        places = torch.cat((places_C, _places(anchors, index_N, self.masks)[2] + 1))
+        groups = _Groups(len(input_ids), anchors, index_N, self.masks)
+        both = self._walk(torch.cat((clean_CE, x_NE.to(clean_CE.dtype))), places, groups, adapted)
+        clean_CE, x_NE = both.split((len(clean_CE), len(x_NE)))
+        return clean_CE, x_NE
 
     def _real(self, input_ids: Tensor) -> tuple[Tensor, Tensor]:
         """Embeddings [R * L, E] and positions [R * L] of the real tokens."""
@@ -207,15 +215,15 @@ class AdapterModel(nn.Module):
         weight: Tensor = self.base.get_output_embeddings().weight
         return weight
 
-    def _walk(self, x_CE: Tensor, places_C: Tensor, attend: Attend) -> Tensor:
-        """Normed hidden states [C, E] of columns at these positions, through the layers with the adapter."""
+    def _walk(self, x_CE: Tensor, places_C: Tensor, attend: Attend, adapted: bool = True) -> Tensor:
+        """Normed states [C, E] of columns at these positions, through the layers, with or without the adapter."""
         backbone = self.base.base_model
         cosines, sines = backbone.rotary_emb(x_CE, places_C[None])
         size = backbone.layers[0].self_attn.head_dim
 
         def product(number: int, name: str, x_CI: Tensor) -> Tensor:
-            found: Tensor = linear_of(backbone.layers[number], name)(x_CI) + self.pairs[number][name](x_CI)
-            return found
+            found: Tensor = linear_of(backbone.layers[number], name)(x_CI)
+            return found + self.pairs[number][name](x_CI) if adapted else found
 
         for number, layer in enumerate(backbone.layers):
             normed = layer.input_layernorm(x_CE)
@@ -250,11 +258,11 @@ def _places(anchors: Tensor, index_N: Tensor, masks: int) -> tuple[Tensor, Tenso
 
 
 @torch.no_grad()
-def _candidates(teacher_NE: Tensor, vocabulary_VE: Tensor) -> tuple[Tensor, Tensor]:
-    """The base's most probable tokens [N, T] and their probabilities."""
+def _candidates(state_NE: Tensor, vocabulary_VE: Tensor, count: int = TEACHER_CANDIDATES) -> tuple[Tensor, Tensor]:
+    """The most probable tokens [N, T] of these states and their probabilities."""
     ids, mass = [], []
-    for part in teacher_NE.split(_loss_rows(teacher_NE)):
-        best, index = (part @ vocabulary_VE.t()).log_softmax(-1, dtype=torch.float32).topk(TEACHER_CANDIDATES)
+    for part in state_NE.split(_loss_rows(state_NE)):
+        best, index = (part @ vocabulary_VE.t()).log_softmax(-1, dtype=torch.float32).topk(count)
         ids.append(index)
         mass.append(best.exp_())
     return torch.cat(ids), torch.cat(mass)

@@ -39,6 +39,7 @@ class AdapterTrainer(MixedLengthTrainer):
         self, model: torch.nn.Module, inputs: dict[str, Any], num_items_in_batch: Any = None, **_: Any
     ) -> Any:
         """The mean over the masks of the step, and over its tokens of answers: accumulation does not change it."""
+        self.accelerator.unwrap_model(model).done = self.done
         losses = model(**inputs)
         if num_items_in_batch is None:
             num_items_in_batch = self._get_num_items_in_batch([inputs], self.args.device)
@@ -68,7 +69,11 @@ def train_adapter(settings: AdapterSettings, command: str) -> None:
     base, tokenizer, origin, before = load_base(settings.base)
     limit = min(settings.max_length, int(base.config.max_position_embeddings))
     conversations, lost = read_conversations(tokenizer, settings.data, limit)
-    model = AdapterModel(base, masks=settings.masks, rank=settings.rank, sft_weight=settings.sft_weight)
+    of_model, of_data = (
+        dict[str, Any]((name, getattr(settings, name)) for name in names)
+        for names in (("masks", "rank", "sft_weight", "own_block"), ("masks", "anchors", "keep", "seed"))
+    )
+    model = AdapterModel(base, **of_model)
     pace = Pace(settings.minutes, settings.warmup_share, settings.pause_after)
     epochs = settings.epochs if pace.endless else ENDLESS_EPOCHS
     trainer = AdapterTrainer(
@@ -76,13 +81,7 @@ def train_adapter(settings: AdapterSettings, command: str) -> None:
         pace,
         model=model,
         args=training_arguments(settings, num_train_epochs=epochs, adam_beta2=BETAS[1], logging_steps=10),
-        data_collator=AnchorCollator(
-            pad_id=end_of_turn(tokenizer)[-1],
-            masks=settings.masks,
-            anchors=settings.anchors,
-            keep=settings.keep,
-            seed=settings.seed,
-        ),
+        data_collator=AnchorCollator(pad_id=end_of_turn(tokenizer)[-1], **of_data),
     )
     done = trainer.run(settings)
     if not trainer.is_world_process_zero():
@@ -93,7 +92,6 @@ def train_adapter(settings: AdapterSettings, command: str) -> None:
         "conversations": len(conversations),
         **lost,
         "examples": examples_seen(done["steps"], batch, len(conversations)),
-        "answer_tokens": sum(end - first for c in conversations for first, end in c.answers),
         "processes": arguments.world_size,
         **done,
         "log": trainer.state.log_history,

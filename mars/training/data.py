@@ -172,10 +172,7 @@ def encode_conversation(
 
 
 def encode_example(tokenizer: PreTrainedTokenizerBase, chat: Chat, max_length: int) -> Conversation:
-    """Tokenize one conversation, of which only the last answer is taught.
-
-    ValueError where the sequence is longer than `max_length` tokens.
-    """
+    """Tokenize one conversation, whose last answer is taught; ValueError beyond `max_length` tokens."""
     whole = encode_conversation(tokenizer, chat.messages, ended=chat.ended)
     if len(whole.ids) > max_length:
         raise ValueError(
@@ -191,10 +188,8 @@ def read_conversations(
     """Tokenize files for an adapter, all answers of which are taught; what is past `limit` tokens is cut off.
 
     Answers of fewer than four tokens teach nothing and are left out.
-
     Returns the conversations, and how many answers were cut (`answers_cut`), left out for lying behind the limit
     (`answers_left_out`) or for being short (`answers_short`), and conversations left without any (`left_out`).
-
     ValueError names the file, line and field at fault, or says that nothing is left.
     """
     kept: list[Conversation] = []

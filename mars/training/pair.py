@@ -81,7 +81,7 @@ def _steps(settings: PairSettings, command: str, until: float) -> Iterator[None]
         distill(str(output / "sft"), DistillSettings(output=str(files["answers"]), prompts=prompts, **asked), until)
         yield
         _write(files["mars"], ({"messages": one} for one in _whole(files["answers"])))
-    mars = {name: getattr(settings, name) for name in ("masks", "sft_weight", "rank", "anchors")}
+    mars = {name: getattr(settings, name) for name in ("masks", "sft_weight", "own_block", "rank", "anchors")}
     mars |= {"block_size": 4, "keep": 0.75, "minutes": settings.mars_minutes}
     yield from _train(settings, command, str(output / "sft"), "mars", mars, until)
 

@@ -160,6 +160,7 @@ class PairSettings:
     mars_minutes: float = _option(120.0, "training of stage 2")
     pause_after: float | None = _option(None, "minutes after which this call saves and ends")
     sft_weight: float = _option(4.0, "stage 2: weight of what keeps the text without masks")
+    own_block: float = _option(0.33, "stage 2: as of adapter")
     sft_rank: int = _option(8, "rank of stage 1's LoRA")
     rank: int = _option(24, "rank of stage 2's")
     masks: int = _option(5, "masks of a group")
@@ -175,20 +176,20 @@ class PairSettings:
         _at_least(self, 0, "self_prompts")
         _positive(self, "sft_minutes", "mars_minutes", "sft_weight", "pause_after")
         _check(self, f"between 0 and {2**18 - 1}", lambda value: 0 <= value < 2**18, "seed")
+        _check(self, "between 0 and 1", lambda value: 0 <= value <= 1, "own_block")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdapterSettings:
-    """One run.
-
-    `masks` is K, the masks of a group. The loss of masks has weight 1. Where columns cost time, as on a CPU, a smaller
-    `block_size` than K + 1 may be faster. With `minutes` the clock sets the schedule, not `epochs`.
-    """
+    """One run. `masks` is K; their loss has weight 1. With `minutes` the clock sets the schedule, not `epochs`."""
 
     base: str = _option(MISSING, f"{SOURCES}: the model, or an adapter of plain SFT on one")
     data: tuple[str, ...] = _option(MISSING, "JSONL files written by distill")
     output: str = _option(MISSING, "folder of the adapter; steps to resume from go to OUTPUT/work")
     sft_weight: float = _option(1.0, "weight of what keeps the text without masks; 0 trains masks alone")
+    own_block: float = _option(
+        0.0, "last share of the training, in which masks learn what the base says to their own tokens"
+    )
     masks: int = _option(6, "masks of a group; 0 is plain SFT of a LoRA, to compare with")
     block_size: int | None = _option(
         None, "what decoders take unless told otherwise; one more than the masks if not given"
@@ -211,15 +212,12 @@ class AdapterSettings:
     resume: bool = _option(False, "go on from the last save in OUTPUT/work")
 
     def __post_init__(self) -> None:
-        _at_least(self, 0, "masks")
+        _at_least(self, 0, "masks", "sft_weight")
         _at_least(self, 1, "rank", "anchors", "batch_size", "gradient_accumulation", "save_steps")
         _at_least(self, 16, "max_length")
         _positive(self, "learning_rate", "epochs", "minutes", "pause_after")
-        _check(self, "above 0 and at most 1", lambda value: 0 < value <= 1, "keep")
-        _at_least(self, 0, "sft_weight")
+        _check(self, "between 0 and 1", lambda value: 0 <= value <= 1, "keep", "own_block")
         _check(self, f"between 0 and {MOST_SEED}", lambda value: 0 <= value <= MOST_SEED, "seed")
-        if not self.masks and not self.sft_weight:
-            raise ValueError("masks must be >= 1, or the SFT loss must have a weight: else nothing is trained")
         if not self.masks and self.block_size is not None:
             raise ValueError("masks 0 is plain SFT, without a block size: give no block-size")
         if self.block_size is not None and not 2 <= self.block_size <= self.masks + 1:

@@ -128,6 +128,12 @@ class MixedLengthTrainer(Trainer):
         paused = state.global_step < state.max_steps if self._pace.endless else seconds < self._pace.total
         return {"steps": steps, "seconds": round(seconds, 1), "resumed": settings.resume, "paused": paused}
 
+    @property
+    def done(self) -> float:
+        """The share of the training that is done: of its time, or of its steps."""
+        pace, state = self._pace, self.state
+        return state.global_step / max(1, state.max_steps) if pace.endless else pace.seconds / pace.total
+
     def log(self, logs: dict[str, Any], *arguments: Any, **options: Any) -> None:
         """Log None for what is not finite; ValueError where that is the loss or its gradient: the weights are not."""
         wrong = [name for name, value in logs.items() if isinstance(value, float) and not math.isfinite(value)]

@@ -108,22 +108,37 @@ def computed(counts: list[list[int]]) -> torch.Tensor:
     return (torch.arange(3) < torch.tensor(counts)[..., None]).flatten().nonzero()[:, 0]
 
 
-def test_masks_read_what_a_plain_pass_shows(model: AdapterModel) -> None:
-    """Each group of masks behind the real tokens' own keys and values alone, and the real tokens, by `transformers`."""
+def test_masks_read_and_learn_what_plain_passes_show(model: AdapterModel) -> None:
+    """Each group of masks behind the real tokens' own keys and values alone, and the real tokens, by `transformers`.
+
+    Judged by their own block, masks learn what the base writes behind the tokens that the masks before them proposed.
+    """
     twin = adapted(model)
     torch.manual_seed(1)
     ids = torch.randint(3, 96, (2, 14))
     anchors, index = torch.tensor([[2, 5, 8], [3, 4, 0]]), computed([[3, 1, 2], [2, 3, 0]])
+    slow, own, written = [], torch.zeros(()), torch.zeros(())
     with torch.no_grad():
-        teacher, student, masks = model.hidden(ids, anchors, index)
-        torch.testing.assert_close(teacher, model.base.model(ids).last_hidden_state.flatten(0, 1), atol=1e-4, rtol=1e-4)
+        student, masks = model.hidden(ids, anchors, index, model.mask_embeddings.expand(len(index), -1))
         torch.testing.assert_close(student, twin.model(ids).last_hidden_state.flatten(0, 1), atol=1e-4, rtol=1e-4)
-        slow = []
         for row, anchor, count in ((0, 2, 3), (0, 5, 1), (0, 8, 2), (1, 3, 2), (1, 4, 3)):
             cache = twin.model(ids[row : row + 1, : anchor + 1], use_cache=True).past_key_values
             embeddings = model.mask_embeddings.expand(3, -1)[None, :count]
             slow.append(twin.model(inputs_embeds=embeddings, past_key_values=cache).last_hidden_state[0])
-    torch.testing.assert_close(masks, torch.cat(slow), atol=1e-4, rtol=1e-4)
+            log_p = twin.lm_head(slow[-1]).log_softmax(-1)
+            read = torch.cat((ids[row, : anchor + 2], log_p.argmax(-1)))
+            says = model.base(read[None]).logits[0, anchor + 1 : anchor + 1 + count].argmax(-1)
+            says[0] = ids[row, anchor + 2]
+            own -= log_p.gather(1, says[:, None]).sum()
+            written -= log_p.gather(1, ids[row, anchor + 2 : anchor + 2 + count, None]).sum()
+        torch.testing.assert_close(masks, torch.cat(slow), atol=1e-4, rtol=1e-4)
+        model.own_block, clean = 0.25, []
+        for model.done, wanted in ((0.74, written), (0.75, own)):
+            found = model(ids, anchors, index, torch.arange(3, 10))
+            torch.testing.assert_close(found["mask_loss"], wanted, atol=1e-3, rtol=1e-4)
+            clean.append(found["clean_loss"])
+    assert abs(float(own - written)) > 1
+    torch.testing.assert_close(*clean, atol=1e-3, rtol=1e-4)
 
 
 def _gradients(model: AdapterModel, talks: list[Conversation], batch: int) -> tuple[float, list[torch.Tensor]]:
@@ -368,14 +383,10 @@ def test_an_adapter_starts_where_its_base_is() -> None:
 
 def test_wrong_settings_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = ["adapter", "--base", "nowhere", "--data", "none.jsonl", "--output", str(tmp_path / "out")]
-    assert main([*command, "--keep", "0"]) == 2
-    assert "keep must be above 0" in capsys.readouterr().err
-    assert main([*command, "--masks", "3", "--block-size", "5"]) == 2
-    assert "block_size must be between 2 and masks + 1 = 4, got 5" in capsys.readouterr().err
-    assert main([*command, "--pause-after", "3"]) == 2
-    assert "pause_after is for training by the clock: give minutes too" in capsys.readouterr().err
     refused = (
-        (["--masks", "0", "--sft-weight", "0"], "masks must be >= 1, or the SFT loss must have a weight"),
+        (["--masks", "3", "--block-size", "5"], "block_size must be between 2 and masks + 1 = 4, got 5"),
+        (["--pause-after", "3"], "pause_after is for training by the clock: give minutes too"),
+        (["--own-block", "1.1"], "own_block must be between 0 and 1, got 1.1"),
         (["--masks", "0", "--block-size", "4"], "masks 0 is plain SFT, without a block size"),
         (["--masks", "-1"], "masks must be >= 0, got -1"),
         (["--sft-weight", "inf"], "sft_weight must be finite, got inf"),

@@ -11,18 +11,9 @@ from mars.training.data import read_chats
 from mars.training.pair import loops
 
 
-@pytest.mark.parametrize(
-    ("text", "wanted"),
-    [
-        ("An oak is a tree.", False),
-        ("- oak\n- elm\n- ash", False),
-        ("Say it again.\nYes.\nSay it again.", True),
-        ("a b c d " * 9, True),
-        ("", False),
-    ],
-)
-def test_repetition_is_a_loop(text: str, wanted: bool) -> None:
-    assert loops(text) is wanted
+def test_repetition_is_a_loop() -> None:
+    assert not any(map(loops, ("An oak is a tree.", "- oak\n- elm\n- ash", "")))
+    assert all(map(loops, ("Say it again.\nYes.\nSay it again.", "a b c d " * 9)))
 
 
 def test_the_recipe_makes_both_adapters(

@@ -32,20 +32,17 @@ def test_batches_are_alike_in_length() -> None:
     assert jump > 30
 
 
-def stepped(model: Qwen2ForCausalLM, optimizer: torch.optim.Optimizer, steps: int) -> None:
-    schedule = LambdaLR(optimizer, lambda step: 1 / (1 + step))
-    for _ in range(steps):
-        model(input_ids=torch.tensor([[1, 2, 3, 4]]), labels=torch.tensor([[1, 2, 3, 4]])).loss.backward()
-        optimizer.step()
-        schedule.step()
-        optimizer.zero_grad()
-
-
 @pytest.mark.parametrize("name", ["adamw", "muon"])
 def test_every_parameter_moves(name: str, tiny_model: Qwen2ForCausalLM) -> None:
     model = Qwen2ForCausalLM(tiny_model.config)
     before = {key: value.clone() for key, value in model.state_dict().items()}
-    stepped(model, make_optimizer(name, model, RATE, 0.0), 2)
+    optimizer = make_optimizer(name, model, RATE, 0.0)
+    schedule = LambdaLR(optimizer, lambda step: 1 / (1 + step))
+    for _ in range(2):
+        model(input_ids=torch.tensor([[1, 2, 3, 4]]), labels=torch.tensor([[1, 2, 3, 4]])).loss.backward()
+        optimizer.step()
+        schedule.step()
+        optimizer.zero_grad()
     assert all(not before[key].equal(value) for key, value in model.state_dict().items())
 
 
