@@ -34,7 +34,7 @@ case $what in
         git describe --always --abbrev=40 --exclude='*' --dirty=+changes > "$dir/0/commit" ;;
     tests) python -m pytest -q -m gpu -W default tests/mars tests/mars_kernels ;;
     pair)
-        sizes=(--problems 9000 --self-prompts 3000 --sft-rank 16 --rank 20 --masks 5 --anchors 640 --max-length 400
+        sizes=(--problems 9000 --self-prompts 3000 --sft-rank 16 --rank 8 --masks 5 --anchors 640 --max-length 400
             --batch-size 32 --places 256 --sft-minutes 4 --mars-minutes 12 --pause-after "${PAUSE:-8.5}")
         [ -z "${TINY:-}" ] || sizes=(--problems 12 --self-prompts 8 --sft-rank 2 --rank 3 --masks 3 --anchors 8
             --max-length 400 --batch-size 2 --places 4 --sft-minutes 0.2 --mars-minutes 0.2 --pause-after "${PAUSE:-0.5}")

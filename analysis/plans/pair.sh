@@ -7,7 +7,7 @@
 # smollm2-135m-mars names ours). WORK is the folder of the work. MEASURE=no leaves the adapters there, unmeasured.
 set -euo pipefail
 work=${WORK:-runs/pair} adapters=assets/adapters/smollm2-135m
-python -m mars.training pair --output "$work" --problems 9000 --self-prompts 3000 --sft-rank 16 --rank 20 --masks 5 \
+python -m mars.training pair --output "$work" --problems 9000 --self-prompts 3000 --sft-rank 16 --rank 8 --masks 5 \
     --anchors 320 --max-length 400 --sft-minutes 40 --mars-minutes 120 "$@"
 [ -f "$work/mars/mars.json" ] && ! grep -q '"paused": true' "$work/mars/mars.json" || exit 0
 [ "${MEASURE:-yes}" = yes ] || exit 0

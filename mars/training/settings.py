@@ -162,7 +162,7 @@ class PairSettings:
     sft_weight: float = _option(4.0, "stage 2: weight of what keeps the text without masks")
     own_block: float = _option(0.33, "stage 2: as of adapter")
     sft_rank: int = _option(8, "rank of stage 1's LoRA")
-    rank: int = _option(24, "rank of stage 2's")
+    rank: int = _option(8, "rank of stage 2's")
     masks: int = _option(5, "masks of a group")
     anchors: int = _option(640, "groups of masks in a sequence and step")
     batch_size: int = _option(6, "sequences per process and forward pass")
