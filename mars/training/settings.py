@@ -160,7 +160,7 @@ class PairSettings:
     mars_minutes: float = _option(120.0, "training of stage 2")
     pause_after: float | None = _option(None, "minutes after which this call saves and ends")
     sft_weight: float = _option(4.0, "stage 2: weight of what keeps the text without masks")
-    own_block: float = _option(0.33, "stage 2: as of adapter")
+    own_block: float = _option(0.33, "stage 2: last share, in which masks learn what stage 1 says to their own tokens")
     sft_rank: int = _option(8, "rank of stage 1's LoRA")
     rank: int = _option(8, "rank of stage 2's")
     masks: int = _option(5, "masks of a group")
@@ -218,8 +218,8 @@ class AdapterSettings:
         _positive(self, "learning_rate", "epochs", "minutes", "pause_after")
         _check(self, "between 0 and 1", lambda value: 0 <= value <= 1, "keep", "own_block")
         _check(self, f"between 0 and {MOST_SEED}", lambda value: 0 <= value <= MOST_SEED, "seed")
-        if not self.masks and self.block_size is not None:
-            raise ValueError("masks 0 is plain SFT, without a block size: give no block-size")
+        if not self.masks and (self.own_block or self.block_size is not None):
+            raise ValueError("masks 0 is plain SFT, without blocks: give no block-size and no own-block")
         if self.block_size is not None and not 2 <= self.block_size <= self.masks + 1:
             raise ValueError(f"block_size must be between 2 and masks + 1 = {self.masks + 1}, got {self.block_size}")
         if self.pause_after is not None and self.minutes is None:

@@ -142,7 +142,6 @@ def test_it_writes_what_python_writes(look: Callable[..., Page]) -> None:
     assert wrong == []
 
 
-# By the page itself: a fast machine has ended the tiny pair's run before a test presses anything.
 def patch(tab: Page, before: str, after: str) -> None:
     """Change this in the script of the engine."""
     script = tab.evaluate("fetch('live.js').then((answer) => answer.text())")
@@ -152,6 +151,7 @@ def patch(tab: Page, before: str, after: str) -> None:
 
 
 ALONE = "Object.defineProperty(navigator, 'serviceWorker', { value: undefined });"
+# By the page itself: a fast machine has ended the tiny pair's run before a test presses anything.
 MOVE = """() => {
     const tau = document.querySelector(".lens-live-tau");
     if (window.heard.filter(({ lane, kind }) => lane === "b" && kind === "pass").length < 2) return false;
