@@ -56,12 +56,13 @@ def _steps(settings: PairSettings, command: str, until: float) -> Iterator[None]
     output = Path(settings.output)
     files = {name: output / f"{name}.jsonl" for name in ("chats", "sft", "prompts", "answers", "mars")}
     # What may be refused comes first, before the settings are kept and the hours of stage 1.
+    held = {"data": [Path(file).read_bytes() for file in settings.data], "prompts": list[bytes]()}
     if settings.prompts:
-        list(requests(DistillSettings(output=settings.output, prompts=settings.prompts)))
+        found = requests(DistillSettings(output=settings.output, prompts=settings.prompts))
+        held["prompts"] = ["\0".join(str(one.prompt) for one in found).encode()]
     given = [] if files["sft"].is_file() else [chat for source in settings.data for chat in read_chats(source)]
     own = dict[str, Any](output=None, pause_after=None, base=known_fingerprint(locate(settings.base)[0])[:16])
-    for name in ("data", "prompts"):  # what they hold, for they may be moved
-        own[name] = [hashlib.sha256(Path(file).read_bytes()).hexdigest()[:16] for file in getattr(settings, name)]
+    own |= {name: [hashlib.sha256(one).hexdigest()[:16] for one in parts] for name, parts in held.items()}
     keep_settings(output / SETTINGS_FILE, asdict(settings) | own)
     asked: dict[str, Any] = {name: getattr(settings, name) for name in ("self_prompts", "places", "seed")}
     problems = [synthetic_conversations(settings.problems, 2 * settings.seed + part) for part in range(2)]

@@ -21,11 +21,11 @@ def test_the_recipe_makes_both_adapters(
 ) -> None:
     chats = tmp_path / "chats.jsonl"
     turns = [{"role": "user", "content": "Name a tree."}, {"role": "assistant", "content": "An oak is one."}]
-    chats.write_text(json.dumps({"messages": turns, "ended": False}) + "\n")
+    chats.write_text(json.dumps({"messages": turns, "ended": False, "question": "Why?"}) + "\n")
     output = tmp_path / "pair"
     words = f"pair --base {tiny_folder} --output {output} --data {chats} --problems 6 --self-prompts 0 --sft-rank 2"
     words += " --rank 3 --masks 3 --anchors 4 --batch-size 2 --places 3 --max-length 90"
-    words += " --sft-minutes 0.001 --mars-minutes 0.001"
+    words += f" --sft-minutes 0.001 --mars-minutes 0.001 --prompts {chats}:question"
     # The answers of a random model never end, so those of stage 1 are given.
     output.mkdir()
     (output / "mars.jsonl").write_text((json.dumps({"messages": turns}) + "\n") * 3)
