@@ -11,7 +11,7 @@ from typing import Any
 
 from safetensors import SafetensorError, safe_open
 
-from mars.checkpoint.adapter import weights_folder
+from mars.checkpoint.adapter import adapter_below, weights_folder
 from mars.checkpoint.checkpoint import Checkpoint, CheckpointError, load_pair, mask_training, read_record
 from mars.checkpoint.sources import locate, weights_digest
 from mars.checkpoint.weights import read_config
@@ -66,11 +66,12 @@ def describe(source: str, base: str | None = None) -> dict[str, Any]:
     if not files:
         raise CheckpointError(f"{folder} has no *.safetensors: give a folder that holds weights")
     of_base = [] if whole == folder else sorted(whole.glob("*.safetensors"))
+    below = adapter_below(folder) if of_base else None
     stage = record.get("stage")
     return {
         "name": name,
         "fingerprint": weights_digest(files),
-        "parameters": sum(map(_parameters, [*files, *of_base])),
+        "parameters": sum(map(_parameters, [*files, *of_base, *(below.glob("*.safetensors") if below else ())])),
         "stage": stage if stage in STAGES else "mars" if trained else None,
         "block_size": block_size,
         "sft_loss": record.get("sft_loss") if trained else None,

@@ -6,7 +6,8 @@ A folder is in PEFT's LoRA format, with these files beside it:
     masks.safetensors                                 mask_embeddings [1, E], the row of `<|mask|>`
     mars.json                                         the training record, which says what base it was trained on
 
-One of stage `sft` was trained without masks, to compare with, and has no masks.safetensors.
+One of stage `sft` was trained without masks, to compare with, and has no masks.safetensors. Another may be trained on
+it: its record has, under `below`, the fingerprint of those weights, which lie in a folder beside it and act too.
 
 Shapes: E hidden size, I and O input and output features of a linear layer, S rank.
 """
@@ -17,6 +18,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 
 import torch
@@ -27,9 +29,10 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from mars.chat import MASK_TOKEN
 from mars.checkpoint.converted import known_fingerprint
 from mars.checkpoint.errors import CheckpointError, Progress, failing
-from mars.checkpoint.sources import ADAPTER_CONFIG, RECORD_FILE, adapter_base, locate
+from mars.checkpoint.sources import ADAPTER_CONFIG, RECORD_FILE, adapter_base, locate, weights_digest
 from mars.checkpoint.weights import AGAIN, read_json
 from mars.engine.linear import LINEARS, linear_of
+from mars.lines import object_in
 
 WEIGHTS_FILE = "adapter_model.safetensors"
 MASKS_FILE = "masks.safetensors"
@@ -59,7 +62,7 @@ class Adapter:
 
 
 def load_adapter(folder: str | Path) -> Adapter:
-    """The adapter in `folder`, on the CPU, in the dtypes of its files."""
+    """The adapter in `folder`, with the one below it, if any, on the CPU, in the dtypes of its files."""
     folder = Path(folder).expanduser()
     _check_ours(folder)
     _check_there(folder, ADAPTER_CONFIG, WEIGHTS_FILE)
@@ -69,6 +72,9 @@ def load_adapter(folder: str | Path) -> Adapter:
         rule = "stage must be 'adapter' or 'sft', and mode 'merged' (gated ones run at commit 4ebfdf5)"
         raise CheckpointError(f"{folder / RECORD_FILE}: {rule}, got {stage!r} and {mode!r}")
     layers = _layers(folder / WEIGHTS_FILE, *_scaling(folder / ADAPTER_CONFIG))
+    if (below := adapter_below(folder)) is not None:
+        both = zip_longest(layers, load_adapter(below).layers, fillvalue=dict[str, LowRank]())
+        layers = tuple(_together(own, other) for own, other in both)
     if stage == "sft":
         return Adapter(folder.resolve().name, layers, None)
     _check_there(folder, MASKS_FILE)
@@ -77,6 +83,33 @@ def load_adapter(folder: str | Path) -> Adapter:
         got = "none" if mask is None else list(mask.shape)
         raise CheckpointError(f"{folder / MASKS_FILE}: mask_embeddings must be [1, hidden size], got {got}")
     return Adapter(folder.resolve().name, layers, mask)
+
+
+def adapter_below(folder: Path) -> Path | None:
+    """The folder, beside `folder`, of the adapter of plain SFT that the one in it was trained on, if it was on any."""
+    wanted = read_json(folder / RECORD_FILE).get("below")
+    if wanted is None:
+        return None
+    with failing(f"the folders beside {folder} cannot be read", "move it to others", OSError):
+        for file in sorted(folder.resolve().parent.glob(f"*/{WEIGHTS_FILE}")):
+            record = object_in(file.parent / RECORD_FILE)
+            if record.get("stage") == "sft" and "below" not in record and weights_digest([file]) == wanted:
+                return file.parent
+    raise CheckpointError(
+        f"the adapter {folder.name} was trained on one of plain SFT, whose weights have the fingerprint {wanted}, and "
+        "no folder beside it has that: copy it there"
+    )
+
+
+def _together(own: Mapping[str, LowRank], below: Mapping[str, LowRank]) -> dict[str, LowRank]:
+    """The pairs of a layer's two adapters, as one adapter with the sum of both ranks."""
+    layer = {**below, **own}
+    for name in own.keys() & below.keys():
+        mine, other = own[name], below[name]
+        a_SI = torch.cat((mine.a_SI, other.a_SI.to(mine.a_SI)))
+        b_OS = torch.cat((mine.b_OS, other.b_OS.to(mine.b_OS) * (other.scale / mine.scale)), 1)
+        layer[name] = LowRank(a_SI, b_OS, mine.scale)
+    return layer
 
 
 def _check_ours(folder: Path) -> None:
@@ -98,8 +131,8 @@ def _scaling(path: Path) -> tuple[int, float]:
     """The rank, and alpha / rank, by PEFT's config."""
     config = read_json(path)
     rank, alpha = config.get("r"), config.get("lora_alpha", math.nan)
-    if type(rank) is not int or rank < 1 or type(alpha) not in (int, float) or not math.isfinite(alpha):
-        raise CheckpointError(f"{path}: r must be >= 1 and lora_alpha a number, got {rank!r} and {alpha!r}")
+    if type(rank) is not int or rank < 1 or type(alpha) not in (int, float) or not 0 < alpha < math.inf:
+        raise CheckpointError(f"{path}: r must be >= 1 and lora_alpha > 0, got {rank!r} and {alpha!r}")
     return rank, alpha / rank
 
 

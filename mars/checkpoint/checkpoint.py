@@ -207,18 +207,14 @@ def read_record(folder: Path) -> dict[str, Any]:
         return {}
     record = read_json(path)
     if record.get("stage") == "block_diffusion":
-        raise CheckpointError(
-            f"{folder} was trained by block diffusion: only commit 4ebfdf5 and those before it decode with it"
-        )
+        raise CheckpointError(f"{folder} was trained by block diffusion: commits up to 4ebfdf5 decode with it")
     if record.get("stage") not in STAGES:
         raise CheckpointError(
             f"{path}: stage must be one of {', '.join(STAGES)}, got {record.get('stage')!r}; train it again"
         )
     block_size = record.get("block_size")
     if record["stage"] != "sft" and (type(block_size) is not int or not 1 <= block_size <= MAX_BLOCK_SIZE):
-        raise CheckpointError(
-            f"{path}: block_size must be a whole number from 1 to {MAX_BLOCK_SIZE}, got {block_size!r}; train it again"
-        )
+        raise CheckpointError(f"{path}: block_size must be 1 to {MAX_BLOCK_SIZE}, got {block_size!r}; train it again")
     try:
         scores_of(record)
     except ValueError as error:

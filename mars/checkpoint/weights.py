@@ -64,9 +64,7 @@ def read_config(folder: Path) -> tuple[str, PreTrainedConfig]:
     """The `model_type` as written and the configuration of the plain architecture behind it."""
     path = folder / "config.json"
     if not path.is_file():
-        raise CheckpointError(
-            f"{path} is missing: give a folder that holds config.json, *.safetensors and tokenizer.json"
-        )
+        raise CheckpointError(f"{path} is missing: give a folder with config.json, *.safetensors and tokenizer.json")
     data = read_json(path)
     model_type = data.get("model_type")
     if not isinstance(model_type, str) or model_type not in MODELS:
@@ -105,9 +103,7 @@ def load_tokenizer(folder: Path, vocab_size: int | None = None) -> PreTrainedTok
     """The tokenizer exactly as `tokenizer.json` describes it, for a model of so many embeddings."""
     path = folder / "tokenizer.json"
     if not path.is_file():
-        raise CheckpointError(
-            f"{path} is missing: copy the tokenizer (tokenizer.json, tokenizer_config.json) into the folder"
-        )
+        raise CheckpointError(f"{path} is missing: copy tokenizer.json and tokenizer_config.json into the folder")
     with failing(f"{path} is broken", AGAIN, Exception):  # the tokenizers library raises no narrower kind
         tokenizer = PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
         tokenizer("a")  # which shows settings of the wrong kind
@@ -128,9 +124,7 @@ def load_model(folder: Path, model_type: str, config: PreTrainedConfig, dtype: t
     """The model with every weight from the folder's safetensors files, on the CPU."""
     files = sorted(folder.glob("*.safetensors"))
     if not files:
-        raise CheckpointError(
-            f"{folder} has no *.safetensors: download the weights, or save them with safe serialization"
-        )
+        raise CheckpointError(f"{folder} has no *.safetensors: download the weights, or save them in that format")
     _check_files(folder, files, count_weights(config))
     kinds = (OSError, ValueError, RuntimeError, KeyError, SafetensorError)
     with failing(f"the weights in {folder} do not load", "download them again", *kinds), quiet():

@@ -12,10 +12,10 @@ from safetensors.torch import load_file, save_file
 from transformers import PreTrainedModel, PreTrainedTokenizerBase, set_seed
 
 from mars.chat import end_of_turn
-from mars.checkpoint.adapter import MASKS_FILE, WEIGHTS_FILE, Adapter, find_base, is_adapter, load_adapter, merge
+from mars.checkpoint.adapter import MASKS_FILE, WEIGHTS_FILE, adapter_below, find_base, is_adapter, load_adapter, merge
 from mars.checkpoint.calibration import write_record
 from mars.checkpoint.converted import known_fingerprint
-from mars.checkpoint.sources import adapter_base, locate
+from mars.checkpoint.sources import adapter_base, locate, weights_digest
 from mars.checkpoint.weights import load_model, load_tokenizer, read_config
 from mars.engine.linear import LINEARS
 from mars.provenance import provenance
@@ -66,7 +66,7 @@ class AdapterTrainer(MixedLengthTrainer):
 def train_adapter(settings: AdapterSettings, command: str) -> None:
     """Train, and save the adapter in PEFT's format with mask and record."""
     set_seed(settings.seed)
-    base, tokenizer, origin, before = load_base(settings.base)
+    base, tokenizer, origin = load_base(settings.base, Path(settings.output))
     limit = min(settings.max_length, int(base.config.max_position_embeddings))
     conversations, lost = read_conversations(tokenizer, settings.data, limit)
     of_model, of_data = (
@@ -96,14 +96,14 @@ def train_adapter(settings: AdapterSettings, command: str) -> None:
         **done,
         "log": trainer.state.log_history,
     }
-    save_weights(model, Path(settings.output), origin["name"], before)
+    save_weights(model, Path(settings.output), origin["base"]["name"])
     record = {
         "stage": "adapter" if model.masks else "sft",
         "mode": "merged",
         "block_size": settings.block_size or settings.masks + 1 if model.masks else None,
         "sft_loss": settings.sft_weight > 0 if model.masks else None,
         "masks": settings.masks,
-        "base": origin,
+        **origin,
         "settings": {name: value for name, value in asdict(settings).items() if name != "output"},
         "measured": measured,
         "provenance": provenance(command, str(arguments.device)),
@@ -117,42 +117,38 @@ def examples_seen(steps: int, batch: int, conversations: int) -> int:
     return epochs * conversations + min(more * batch, conversations)
 
 
-def load_base(source: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase, dict[str, Any], Adapter | None]:
-    """The base in bfloat16 with its tokenizer, how the record names it, and the adapter that was merged into it.
+def load_base(source: str, output: Path) -> tuple[PreTrainedModel, PreTrainedTokenizerBase, dict[str, Any]]:
+    """The base in bfloat16 with its tokenizer, and how the record names it: `base`, and `below` if an adapter is there.
 
-    An adapter as source, of plain SFT, gives the model that the two make. ValueError where the adapter has masks of its
-    own.
+    An adapter as source, of plain SFT, gives the model that the two make. ValueError where it has masks, is trained on
+    another one, or is not beside `output`, where loading looks for it.
     """
-    home, name, before = locate(source)[0], source, None
+    home, name, below, origin = locate(source)[0], source, None, dict[str, Any]()
     if is_adapter(home):
-        before = load_adapter(home)
-        if before.mask_1E is not None:
-            raise ValueError(f"{source} is an adapter with masks: give a model, or an adapter of plain SFT")
+        below, origin = load_adapter(home), {"below": weights_digest([home / WEIGHTS_FILE])}
+        if below.mask_1E is not None or adapter_below(home) is not None:
+            raise ValueError(f"{source} has masks, or is on another adapter: give a model, or an adapter of plain SFT")
+        if home.resolve().parent != output.resolve().parent:
+            raise ValueError(f"output must be beside its base {source}: give {home.parent / output.name}")
         home, name = find_base(home), str(adapter_base(home))
     model_type, config = read_config(home)
-    model = load_model(home, model_type, config, torch.float32 if before else torch.bfloat16)
+    model = load_model(home, model_type, config, torch.float32 if below else torch.bfloat16)
     tokenizer = load_tokenizer(home, config.vocab_size)
-    if before is not None:
-        merge(model, tokenizer, before)
+    if below is not None:
+        merge(model, tokenizer, below)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     named = {"name": name, "fingerprint": known_fingerprint(home)}
-    return model.to(device, torch.bfloat16), tokenizer, named, before
+    return model.to(device, torch.bfloat16), tokenizer, {"base": named, **origin}
 
 
-def save_weights(model: AdapterModel, output: Path, base: str, before: Adapter | None) -> None:
-    """Write the LoRA in PEFT's format and bfloat16, and the mask's embedding, if any.
-
-    `before` is the adapter that the base had already: the two become one on the base's own base.
-    """
+def save_weights(model: AdapterModel, output: Path, base: str) -> None:
+    """Write the LoRA in PEFT's format and bfloat16, and the mask's embedding, if any."""
     output.mkdir(parents=True, exist_ok=True)
-    weights, rank, olds = {}, 0, before.layers if before else ()
+    weights, rank = {}, 0
     for number, layer in enumerate(model.pairs):
         for name, pair in layer.items():
-            a, b = pair.a, pair.b
-            if number < len(olds) and (old := olds[number].get(name)) is not None:
-                a, b = torch.cat((a, old.a_SI.to(a))), torch.cat((b, old.b_OS.to(b) * (old.scale / SCALE)), 1)
-            rank, place = len(a), f"base_model.model.model.layers.{number}.{LINEARS[name]}.{name}"
-            for letter, half in (("A", a), ("B", b)):
+            rank, place = len(pair.a), f"base_model.model.model.layers.{number}.{LINEARS[name]}.{name}"
+            for letter, half in (("A", pair.a), ("B", pair.b)):
                 weights[f"{place}.lora_{letter}.weight"] = half.detach().bfloat16().contiguous()
     LoraConfig(
         base_model_name_or_path=base,

@@ -4,7 +4,7 @@
     sft/            stage 1: a LoRA of plain SFT on them
     prompts.jsonl   other problems
     mars.jsonl      what stage 1 answers to them, to prompts of files and to prompts it writes itself, loops dropped
-    mars/           stage 2: masks and the real tokens, held to stage 1's distribution; one adapter with stage 1's
+    mars/           stage 2: masks and the real tokens, held to stage 1's distribution; it acts on top of sft/
 
 Each step goes on where it was interrupted, and is left out if its result is there.
 """

@@ -64,17 +64,11 @@ class TrainingSettings:
 
     stage: Literal["sft", "mars"]
     output: str = _option(MISSING, "folder of the checkpoint; steps to resume from go to OUTPUT/work")
-    checkpoint: str | None = _option(
-        None, f"{SOURCES} to start from: the SFT checkpoint, or in stage sft, where it may be left out, any"
-    )
+    checkpoint: str | None = _option(None, f"{SOURCES} to start from: after SFT, but in stage sft any, or none")
     layers: int | None = _option(None, "layers of a model from scratch; 4 if not given")
     hidden_size: int | None = _option(None, "width of a model from scratch, in heads of 32; 256 if not given")
-    tokenizer: str | None = _option(
-        None, "checkpoint whose vocabulary a model from scratch takes; without it, one is trained"
-    )
-    data: str | None = _option(
-        None, "chat JSONL, each line ending with an assistant turn; without it, synthetic problems"
-    )
+    tokenizer: str | None = _option(None, "checkpoint whose vocabulary a model from scratch takes; else one is trained")
+    data: str | None = _option(None, "chat JSONL, each line ending with an assistant turn; else synthetic problems")
     examples: int = _option(100_000, "synthetic problems to generate")
     data_seed: int = _option(0, "which synthetic problems")
     drill_share: float = _option(0.0, "share of the synthetic data that drills recall from the prompt")
@@ -102,15 +96,11 @@ class TrainingSettings:
         if self.masks and self.checkpoint is None:
             raise ValueError(f"stage {self.stage} starts from an SFT checkpoint: give --checkpoint DIR_OR_ID")
         if self.max_length % self.block_size and self.masks:
-            raise ValueError(
-                f"max_length must be a multiple of block_size, got {self.max_length} and {self.block_size}"
-            )
+            raise ValueError(f"max_length must be a multiple of block_size {self.block_size}, got {self.max_length}")
         for name in ("layers", "hidden_size", "tokenizer"):
             if self.checkpoint is not None and getattr(self, name) is not None:
-                raise ValueError(
-                    f"{name} is for a model from scratch, got {getattr(self, name)} with checkpoint {self.checkpoint}: "
-                    "give one or the other"
-                )
+                given = f"got {getattr(self, name)} with checkpoint {self.checkpoint}"
+                raise ValueError(f"{name} is for a model from scratch, {given}: give one or the other")
         rule = f"a multiple of {HEAD_SIZE}, the head size"
         _check(self, rule, lambda value: value >= HEAD_SIZE and not value % HEAD_SIZE, "hidden_size")
 
@@ -145,10 +135,7 @@ class DistillSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairSettings:
-    """Settings of `pair`: an SFT adapter and a MARS adapter from it, in the folders `sft` and `mars` of `output`.
-
-    The MARS adapter that is written has the sum of both ranks.
-    """
+    """Settings of `pair`: an SFT adapter and a MARS adapter on it, in the folders `sft` and `mars` of `output`."""
 
     output: str = _option(MISSING, "folder of data and adapters; the same command goes on after an interruption")
     base: str = _option("smollm2-135m", f"{SOURCES} to start from")
@@ -187,13 +174,9 @@ class AdapterSettings:
     data: tuple[str, ...] = _option(MISSING, "JSONL files written by distill")
     output: str = _option(MISSING, "folder of the adapter; steps to resume from go to OUTPUT/work")
     sft_weight: float = _option(1.0, "weight of what keeps the text without masks; 0 trains masks alone")
-    own_block: float = _option(
-        0.0, "last share of the training, in which masks learn what the base says to their own tokens"
-    )
+    own_block: float = _option(0.0, "last share, in which masks learn what the base says to their own tokens")
     masks: int = _option(6, "masks of a group; 0 is plain SFT of a LoRA, to compare with")
-    block_size: int | None = _option(
-        None, "what decoders take unless told otherwise; one more than the masks if not given"
-    )
+    block_size: int | None = _option(None, "what decoders take unless told otherwise; masks + 1 if not given")
     rank: int = _option(16, "rank of the LoRA on all seven linears")
     anchors: int = _option(64, "groups of masks in a sequence and step")
     keep: float = _option(0.8, "probability that a group goes on after each of its masks")
@@ -202,9 +185,7 @@ class AdapterSettings:
     learning_rate: float = _option(1e-3, "peak; cosine to 0")
     warmup_share: float = _option(0.03, "share of the steps in which the rate rises")
     epochs: float = _option(1.0, "passes over the conversations; anchors are drawn anew in each")
-    minutes: float | None = _option(
-        None, "train so long instead, over all calls with --resume; the rate falls with the time"
-    )
+    minutes: float | None = _option(None, "train so long instead, over all calls; the rate falls with the time")
     pause_after: float | None = _option(None, "minutes after which this call saves and ends, where --minutes are more")
     max_length: int = _option(640, "tokens of a conversation that are read; the rest is left out")
     seed: int = _option(0, "of the weights, the order of the data and the anchors")

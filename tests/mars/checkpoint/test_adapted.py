@@ -10,14 +10,17 @@ import pytest
 import torch
 from peft import PeftModel
 from safetensors.torch import load_file, save_file
-from transformers import LlamaForCausalLM, PreTrainedModel
+from transformers import LlamaForCausalLM
 
+from analysis.sweeps.models import describe
 from mars.checkpoint import Checkpoint, CheckpointError, load_checkpoint
-from mars.checkpoint.sources import NAMED_BASES
+from mars.checkpoint.adapter import WEIGHTS_FILE
+from mars.checkpoint.sources import NAMED_BASES, weights_digest
 from mars.config import DecodingSettings
 from mars.decoding import DECODERS
 from mars.engine import ModelEngine
 from mars.metrics import output_ids
+from mars.training.adapter_run import load_base
 from tests.mars.tiny import edit
 
 PROMPT = [9, 10, 11, 12]
@@ -126,18 +129,48 @@ def test_a_base_without_a_fingerprint_is_refused(write_adapter: WriteAdapter, ll
     assert load(folder, allow_other_base=True).supports_masks
 
 
-def test_merging_is_as_peft_does(write_adapter: WriteAdapter, tiny_llama: PreTrainedModel, llama_folder: Path) -> None:
-    """The slow twin."""
-    folder = write_adapter()
-    merged = load(folder)
-    base = LlamaForCausalLM.from_pretrained(llama_folder, dtype=torch.float32)
-    theirs = PeftModel.from_pretrained(base, folder).merge_and_unload()
-    ids = torch.tensor([PROMPT])
-    words = [number for number in range(tiny_llama.config.vocab_size) if number != merged.engine.mask_token_id]
-    with torch.no_grad():
-        found, wanted, before = (one(ids).logits[..., words] for one in (engine_of(merged).model, theirs, tiny_llama))
-    torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-5)
-    assert not torch.allclose(found, before, atol=1e-2)
+@pytest.fixture
+def on_sft(write_adapter: WriteAdapter, tmp_path: Path) -> tuple[Path, Path]:
+    """An adapter of plain SFT, and one of other scale on it, which changes fewer layers."""
+    sft, folder = write_adapter(stage="sft").rename(tmp_path / "sft"), write_adapter()
+    own = load_file(folder / WEIGHTS_FILE)
+    save_file({name: weight * 1.5 for name, weight in own.items() if "gate" not in name}, folder / WEIGHTS_FILE)
+    edit(folder / "adapter_config.json", lora_alpha=2)
+    edit(folder / "mars.json", below=weights_digest([sft / WEIGHTS_FILE]))
+    return sft, folder
+
+
+def test_merging_is_as_peft_does(on_sft: tuple[Path, Path], llama_folder: Path) -> None:
+    """The slow twin, with both adapters acting."""
+    model = PeftModel.from_pretrained(LlamaForCausalLM.from_pretrained(llama_folder), on_sft[0], "sft")
+    model.load_adapter(on_sft[1], "mars")
+    before = model.get_base_model().model.layers[0].mlp.gate_proj.weight.clone()
+    for active, folder in ((["sft"], on_sft[0]), (["sft", "mars"], on_sft[1])):
+        model.base_model.set_adapter(active)
+        model.base_model.merge_adapter()
+        ours = engine_of(load(folder)).model.model.layers.state_dict()
+        theirs = {
+            name.replace("base_layer.", ""): one
+            for name, one in model.get_base_model().model.layers.state_dict().items()
+        }
+        for name, weight in ours.items():
+            torch.testing.assert_close(weight, theirs[name])
+        model.base_model.unmerge_adapter()
+        assert not torch.allclose(before, ours["0.mlp.gate_proj.weight"], atol=1e-2)
+    sizes = [describe(str(folder))["parameters"] for folder in on_sft]
+    assert sizes[1] - sizes[0] == 32 + sum(map(torch.numel, load_file(on_sft[1] / WEIGHTS_FILE).values()))
+
+
+def test_what_an_adapter_is_on_must_be_beside_it(on_sft: tuple[Path, Path], tmp_path: Path) -> None:
+    sft, folder = on_sft
+    with pytest.raises(ValueError, match=r"has masks, or is on another adapter: give a model, or an adapter of plain"):
+        load_base(str(folder), tmp_path / "more")
+    with pytest.raises(ValueError, match=rf"output must be beside its base .*: give {tmp_path / 'more'}$"):
+        load_base(str(sft), tmp_path / "runs" / "more")
+    for spoil in (lambda: edit(sft / "mars.json", stage="adapter"), lambda: sft.rename(tmp_path.parent / "away")):
+        spoil()
+        with pytest.raises(CheckpointError, match=r"on one of plain SFT, whose weights have .*: copy it there$"):
+            load(folder)
 
 
 def test_a_merged_adapter_is_a_plain_mars_checkpoint(write_adapter: WriteAdapter, llama_folder: Path) -> None:

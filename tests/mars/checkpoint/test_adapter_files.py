@@ -14,7 +14,6 @@ from tests.mars.tiny import edit
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
-TARGETS = "q_proj", "v_proj", "o_proj", "gate_proj", "down_proj"
 WEIGHT = "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight"
 
 
@@ -27,19 +26,6 @@ def folder(write_adapter: Callable[..., Path], tmp_path: Path) -> Path:
 def change_tensors(path: Path, **tensors: torch.Tensor | None) -> None:
     found = {**load_file(path), **{name.replace("__", "."): tensor for name, tensor in tensors.items()}}
     save_file({name: tensor for name, tensor in found.items() if tensor is not None}, path)
-
-
-def test_it_holds_what_peft_saved(folder: Path) -> None:
-    adapter = load_adapter(folder)
-    weights = load_file(folder / "adapter_model.safetensors")
-    assert adapter.name == "mine"
-    assert {frozenset(layer) for layer in adapter.layers} == {frozenset(TARGETS)}
-    pair = adapter.layers[0]["q_proj"]
-    assert torch.equal(pair.a_SI, weights[WEIGHT])
-    assert torch.equal(pair.b_OS, weights[WEIGHT.replace("lora_A", "lora_B")])
-    assert pair.scale == 2.0
-    assert adapter.mask_1E is not None
-    assert adapter.mask_1E.shape == (1, 32)
 
 
 @pytest.mark.parametrize("file", ["adapter_config.json", "adapter_model.safetensors", "masks.safetensors"])
@@ -56,10 +42,12 @@ def test_broken_files(folder: Path, file: str) -> None:
         load_adapter(folder)
 
 
-@pytest.mark.parametrize("values", [{"r": 0}, {"r": 4.0}, {"lora_alpha": "8"}, {"lora_alpha": float("inf")}])
+@pytest.mark.parametrize(
+    "values", [{"r": 0}, {"r": 4.0}, {"lora_alpha": "8"}, {"lora_alpha": 0}, {"lora_alpha": 1e999}]
+)
 def test_rank_and_alpha_are_numbers(folder: Path, values: dict[str, Any]) -> None:
     edit(folder / "adapter_config.json", **values)
-    with pytest.raises(CheckpointError, match=r"r must be >= 1 and lora_alpha a number, got"):
+    with pytest.raises(CheckpointError, match=r"r must be >= 1 and lora_alpha > 0, got"):
         load_adapter(folder)
 
 

@@ -11,9 +11,7 @@ from transformers import PreTrainedModel
 from analysis.__main__ import main as analyse
 from analysis.sweeps.models import describe
 from mars.checkpoint.adapter import weights_folder
-from mars.checkpoint.weights import folder_fingerprint
 from mars.generate import main
-from mars.training.adapter_run import load_base
 from mars.training.settings import TrainingSettings
 from mars.training.start import start
 
@@ -62,8 +60,3 @@ def test_training_starts_from_a_gguf_file(cache: Path, tiny_gguf: Path, tiny_lla
     assert model.config.num_hidden_layers == tiny_llama.config.num_hidden_layers
     assert model.config.model_type == "llama"
     assert len(tokenizer) == tiny_llama.config.vocab_size
-
-
-def test_a_trained_adapter_names_base_and_fingerprint(llama_folder: Path) -> None:
-    _, _, named, _ = load_base(str(llama_folder))
-    assert named == {"name": str(llama_folder), "fingerprint": folder_fingerprint(llama_folder)}
