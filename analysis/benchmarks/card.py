@@ -33,7 +33,7 @@ LEAST_PROBLEMS = 200
 FEWEST_QUESTIONS = 10
 """That an interval of a category needs: resamples of fewer are far too much alike."""
 MOST_LOST = 1.0
-"""Points that the threshold to begin with may lose, by value."""
+"""Points that the threshold to begin with may lose, by value, and other tokens of 100 that it may write."""
 Entry = Mapping[str, Any]
 
 
@@ -195,11 +195,21 @@ def default_of(store: RunStore, fingerprint: str, baseline: str | None) -> dict[
             }
         )
     thresholds = [stop for stop in stops if stop["threshold"] is not None]
-    within = list(takewhile(lambda stop: stop["points"][0] >= -MOST_LOST, thresholds))
+    differing = {  # tokens of 100, on ordinary questions
+        run["settings"]["threshold"]: 100 - 100 * ratio_of_sums(store.rows(run["id"]), "agreeing", "tokens").value
+        for run in own
+        if list(run["tasks"]) == ["chat"] and _is_usual(run)
+    }
+
+    def loses_little(stop: Mapping[str, Any]) -> bool:
+        return max(-stop["points"][0], differing.get(stop["threshold"], 0.0)) <= MOST_LOST
+
+    within = list(takewhile(loses_little, thresholds))
     origin = {name: ar[name] for name in ("hardware", "dtype", "batch_size", "date", "seed")}
     origin["commit"] = ", ".join(dict.fromkeys(str(entry["commit"]) for entry in (ar, *runs)))
     start = within[-1] if within else thresholds[0]
     told = {"threshold": start["threshold"], "score": "probability", "most_lost": MOST_LOST, "within": bool(within)}
+    told["differing"] = round(differing[start["threshold"]], 4) if start["threshold"] in differing else None
     return {**told, "stops": stops, "baseline": ar["model"]["name"], **origin}
 
 
@@ -287,10 +297,15 @@ def _default(record: Mapping[str, Any]) -> str:
         shown = f"{stop['tokens_per_forward']:.2f}"
         name = "one token" if stop["threshold"] is None else f"{stop['threshold']:g}"
         lines.append([name, points(Interval(*stop["points"])), shown, speed])
+    differing = found.get("differing")
+    same = (
+        f", and on ordinary questions writes at most {found['most_lost']:g} token in 100 that one-token mode would not"
+    )
+    text = "" if differing is None else f"{same} ({differing:.1f})"
     chosen = (
-        f"It is the lowest that loses at most {found['most_lost']:g} point by value, as all above it do"
+        f"It is the lowest that loses at most {found['most_lost']:g} point by value{text}, as all above it do"
         if found["within"]
-        else f"None loses at most {found['most_lost']:g} point by value, so it is the highest"
+        else f"None loses at most {found['most_lost']:g} point by value{text}, so it is the highest"
     )
     words = (
         f"The page begins at τ = {found['threshold']:g}. {chosen}: paired differences to AR of {found['baseline']} on "

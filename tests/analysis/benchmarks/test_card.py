@@ -53,9 +53,12 @@ def runs(fabricate: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize(
-    ("right", "chosen", "within"), [((0.9, 0.9, 0.5, 0.9), 0.9, True), ((0.5, 0.9, 0.9, 0.9), 0.99, False)]
+    ("right", "same", "chosen", "within"),
+    [((0.9, 0.9, 0.5, 0.9), 1.0, 0.9, True), ((0.5, 0.9, 0.9, 0.9), 1.0, 0.99, False), ((0.9,) * 4, 0.98, 0.9, True)],
 )
-def test_the_threshold_to_begin_with(fabricate: Any, right: tuple[float, ...], chosen: float, within: bool) -> None:
+def test_the_threshold_to_begin_with(
+    fabricate: Any, right: tuple[float, ...], same: float, chosen: float, within: bool
+) -> None:
     ar = {**fabricate.model("sft", "sft"), "fingerprint": "b" * 16}
     own = {**fabricate.model("mars"), "fingerprint": "a" * 16}
     timed = {"tasks": tuple(TASKS), "problems": 40, "batch_size": 1, "group": "shipped/x"}
@@ -66,8 +69,9 @@ def test_the_threshold_to_begin_with(fabricate: Any, right: tuple[float, ...], c
         for threshold, accuracy in tried
     ]
     runs.append(fabricate.run(own, "sliding_window", threshold=0.6, **{**timed, "problems": 80}))  # without its AR
+    entry, rows = fabricate.run(own, "sliding_window", threshold=0.7, **{**timed, "tasks": ("chat",)})
+    runs.append(({**entry, "judged": False}, rows.assign(tokens=50, agreeing=int(50 * same), turn=0)))
     found = default_of(fabricate.store(runs), "a" * 16, "b" * 16)
-    assert found is not None
     assert (found["threshold"], found["within"], found["score"]) == (chosen, within, "probability")
     assert [stop["threshold"] for stop in found["stops"]] == [None, 0.99, 0.9, 0.7, 0.5], "one token is no default"
     assert {stop["n"] for stop in found["stops"]} == {40 * len(TASKS)}
@@ -92,7 +96,6 @@ def test_speeds_of_few_stand_beside_points_of_many(fabricate: Any) -> None:
     runs.append(fabricate.run(own, "self_speculative", layout="tree", gain=3.0, speed=250.0, **timed))
     store = fabricate.store(runs)
     found = default_of(store, "a" * 16, "b" * 16)
-    assert found is not None
     assert [stop["n"] for stop in found["stops"]] == [40 * len(TASKS)] * 2
     assert [stop["speed"][0] for stop in found["stops"]] == pytest.approx([1.5, 2.0], rel=0.1)
     part = measured_part(RECORD, store, "a" * 16, "b" * 16, QUESTIONS, PROMPTS, lambda: checked)
