@@ -116,6 +116,13 @@ _ALL = (
         figures=("frontier",),
     ),
     Study(
+        "pair-verifiable",
+        "the pair of the page on 2,000 other prompts whose answers a program can check: AR and one-token mode",
+        _ifeval(f"{_VERIFIABLE} --decoders autoregressive,sliding_window@none", PAIR, f" --baseline {PAIR_AR}"),
+        0.2,
+        claims=(1,),
+    ),
+    Study(
         "pair-chat",
         "the pair of the page on 81 ordinary questions, on the clock, and how far one-token mode agrees",
         _spec_bench(

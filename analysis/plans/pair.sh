@@ -18,6 +18,6 @@ for stage in sft mars; do
 done
 grep -q '"calibration"' "$adapters-mars/mars.json" || python -m analysis calibrate --checkpoint "$adapters-mars" ||
     echo "goes on without the score calibrated" >&2
-python -m analysis reproduce pair pair-ifeval pair-chat pair-kinds
+python -m analysis reproduce pair pair-ifeval pair-verifiable pair-chat pair-kinds
 python -m analysis measured
 python -m analysis card --checkpoint "$adapters-mars" --baseline "$adapters-sft"
