@@ -305,7 +305,7 @@ def _default(record: Mapping[str, Any]) -> str:
     chosen = (
         f"It is the lowest that loses at most {found['most_lost']:g} point by value{text}, as all above it do"
         if found["within"]
-        else f"None loses at most {found['most_lost']:g} point by value{text}, so it is the highest"
+        else f"None loses at most {found['most_lost']:g} point by value, so it is the highest"
     )
     words = (
         f"The page begins at τ = {found['threshold']:g}. {chosen}: paired differences to AR of {found['baseline']} on "
