@@ -71,6 +71,7 @@ def one_token(evidence: Evidence) -> Finding:
     ]
     if not pairs:
         return finding
+    pairs.sort(key=lambda pair: bool(pair[1].harness))  # our own problems first, in a table of theirs
     same = [_same_by_construction(runs, run, rival) for _, run, rival in pairs]
     confidence = together(same.count(False))
     undecided = 0
