@@ -33,7 +33,7 @@ LEAST_PROBLEMS = 200
 FEWEST_QUESTIONS = 10
 """That an interval of a category needs: resamples of fewer are far too much alike."""
 MOST_LOST = 1.0
-"""Points that the threshold to begin with may lose, by value, and other tokens of 100 that it may write."""
+"""What the threshold to begin with may lose, by value: points of problems, and tokens of 100 on ordinary questions."""
 Entry = Mapping[str, Any]
 
 
@@ -195,11 +195,11 @@ def default_of(store: RunStore, fingerprint: str, baseline: str | None) -> dict[
             }
         )
     thresholds = [stop for stop in stops if stop["threshold"] is not None]
-    differing = {  # tokens of 100, on ordinary questions
-        run["settings"]["threshold"]: 100 - 100 * ratio_of_sums(store.rows(run["id"]), "agreeing", "tokens").value
-        for run in own
-        if list(run["tasks"]) == ["chat"] and _is_usual(run)
-    }
+    chats = [run for run in own if list(run["tasks"]) == ["chat"] and _is_usual(run)]
+    agreed = {run["id"]: ratio_of_sums(store.rows(run["id"]), "agreeing", "tokens").value for run in chats}
+    differing = {
+        run["settings"]["threshold"]: round(100 * (1 - agreed[run["id"]]), 4) for run in chats
+    }  # of 100 tokens
 
     def loses_little(stop: Mapping[str, Any]) -> bool:
         return max(-stop["points"][0], differing.get(stop["threshold"], 0.0)) <= MOST_LOST
@@ -209,8 +209,13 @@ def default_of(store: RunStore, fingerprint: str, baseline: str | None) -> dict[
     origin["commit"] = ", ".join(dict.fromkeys(str(entry["commit"]) for entry in (ar, *runs)))
     start = within[-1] if within else thresholds[0]
     told = {"threshold": start["threshold"], "score": "probability", "most_lost": MOST_LOST, "within": bool(within)}
-    told["differing"] = round(differing[start["threshold"]], 4) if start["threshold"] in differing else None
-    return {**told, "stops": stops, "baseline": ar["model"]["name"], **origin}
+    return {
+        **told,
+        "differing": differing.get(start["threshold"]),
+        "stops": stops,
+        "baseline": ar["model"]["name"],
+        **origin,
+    }
 
 
 def _swept(store: RunStore, fingerprint: str, baseline: str | None) -> tuple[Entry, list[Entry]] | None:

@@ -170,7 +170,7 @@ class PairSettings:
 class AdapterSettings:
     """One run. `masks` is K; their loss has weight 1. With `minutes` the clock sets the schedule, not `epochs`."""
 
-    base: str = _option(MISSING, f"{SOURCES}: the model, or an adapter of plain SFT on one")
+    base: str = _option(MISSING, f"{SOURCES}: the model, or an adapter of plain SFT on one, beside OUTPUT")
     data: tuple[str, ...] = _option(MISSING, "JSONL files written by distill")
     output: str = _option(MISSING, "folder of the adapter; steps to resume from go to OUTPUT/work")
     sft_weight: float = _option(1.0, "weight of what keeps the text without masks; 0 trains masks alone")

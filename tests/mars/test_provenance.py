@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from mars import provenance
-from mars.provenance import bfloat16_units, commit
+from mars.provenance import bfloat16_units, commit, hardware
 
 
 def test_speeds_in_bfloat16_depend_on_these_units() -> None:
@@ -21,6 +21,13 @@ def test_a_limit_of_instructions_is_named(variable: str, monkeypatch: pytest.Mon
     assert bfloat16_units({"flags": "avx512_bf16 amx_bf16"}) == "AMX, limited to AVX512_CORE_BF16"
     monkeypatch.setenv(variable, "all")
     assert bfloat16_units({"flags": "avx512_bf16 amx_bf16"}) == "AMX"
+
+
+def test_the_processor_is_named_with_its_cores() -> None:
+    name, cores, units = hardware("cpu").rsplit(", ", 2)
+    assert name
+    assert cores.endswith(" cores")
+    assert units in ("AMX", "AVX512-BF16", "neither AMX nor AVX512-BF16")
 
 
 def test_copied_files_are_of_the_environments_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ RATE = 0.01
 def test_every_example_once_and_another_order_each_epoch() -> None:
     sampler = MixedLengthBatches(LENGTHS, 4, seed=1)
     first = list(sampler)
-    assert sorted(first) == list(range(len(LENGTHS)))
+    assert sorted(first) == list(range(len(sampler))) == list(range(len(LENGTHS)))
     assert list(sampler) == first
     sampler.set_epoch(1)
     assert list(sampler) != first

@@ -101,7 +101,6 @@ def in_browser_engine(node: str, given: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def written(asked: Asked, checkpoint: Checkpoint) -> list[ForwardPass]:
-    """The records in Python."""
     control = Control(asked.settings.threshold, asked.settings.score, trace=True)
     passes = DECODERS[asked.decoder](checkpoint.engine, [checkpoint.encode(asked.prompt)], asked.settings, control)
     found = []

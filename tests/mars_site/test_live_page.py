@@ -74,7 +74,6 @@ def given(pair: Path | None, sources: Sequence[str], output: Path, *, write: Any
 
 @pytest.fixture(scope="module")
 def address(folder: Path) -> Iterator[str]:
-    """The address of the page."""
     with file_server(folder) as address:
         yield address
 

@@ -41,7 +41,6 @@ def write_site(folder: Path, runs: Path) -> int:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the files."""
     place = tmp_path_factory.mktemp("server")
     found, told = place / "below" / "site", place / "told"
     process = forked(partial(write_site, found, fabricated.store(place / "runs")), out=place / "out", err=told)
@@ -71,7 +70,6 @@ def file_server(root: Path) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def address(folder: Path) -> Iterator[str]:
-    """The address of the page."""
     with file_server(folder.parents[1]) as root:
         yield f"{root}below/site/"
 

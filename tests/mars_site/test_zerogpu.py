@@ -18,7 +18,6 @@ HERE = Path(__file__).parent / "zerogpu"
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the Space."""
     found = tmp_path_factory.mktemp("zerogpu") / "space"
     assert command.main(["--space", "zerogpu", "--output", str(found)]) == 0
     return found

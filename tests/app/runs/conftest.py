@@ -28,7 +28,6 @@ def finished_run(make_checkpoint: Callable[..., Any], make_entries: Callable[...
 
 @pytest.fixture(scope="session")
 def text(finished_run: Run) -> str:
-    """Its JSON document."""
     return as_json(finished_run)
 
 

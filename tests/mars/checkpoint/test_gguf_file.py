@@ -62,7 +62,6 @@ def assert_same_config(folder: Path, file: Path) -> None:
 
 
 def test_weights_are_those_of_transformers(converted: Path, tiny_gguf: Path, tiny_llama: PreTrainedModel) -> None:
-    """The slow twin."""
     theirs = AutoModelForCausalLM.from_pretrained(tiny_gguf.parent, gguf_file=tiny_gguf.name, dtype=torch.float32)
     found = loaded(converted)
     assert_same(found, state(tiny_llama))

@@ -35,7 +35,6 @@ def ray(monkeypatch: pytest.MonkeyPatch) -> Ray:
 
 
 def deployed(*arguments: str) -> argparse.Namespace:
-    """The options of the replicas."""
     return application._deployment(parser().parse_args(["--ray", "auto", *arguments]), None)
 
 

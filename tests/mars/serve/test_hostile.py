@@ -378,17 +378,14 @@ def test_keys_come_from_a_file(tmp_path: Any) -> None:
 
 @pytest.fixture(scope="module")
 def keyed(serve: Callable[..., Any]) -> Any:
-    """A server with two keys."""
     return serve(keys=[KEY, "another-key"])
 
 
 @pytest.fixture(scope="module")
 def named(serve: Callable[..., Any]) -> Any:
-    """A server with a name."""
     return serve(callers={"hosts": {"mars.example"}})
 
 
 @pytest.fixture(scope="module")
 def strict(serve: Callable[..., Any]) -> Any:
-    """A server with small limits."""
     return serve(limits=RequestLimits(body_bytes=10_000, body_seconds=0.5, send_seconds=0.5, connections=2))
