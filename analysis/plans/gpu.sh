@@ -34,12 +34,13 @@ case $what in
         git describe --always --abbrev=40 --exclude='*' --dirty=+changes > "$dir/0/commit" ;;
     tests) python -m pytest -q -m gpu -W default tests/mars tests/mars_kernels ;;
     pair)
+        # shellcheck disable=SC2206 # words are meant to be split
         sizes=(--problems 9000 --self-prompts 3000 --sft-rank 16 --rank 8 --masks 5 --anchors 640 --max-length 400
-            --batch-size 32 --places 256 --sft-minutes 4 --mars-minutes 12 --pause-after "${PAUSE:-8.5}")
+            --batch-size 32 --places 256 --sft-minutes 4 --mars-minutes 12 --pause-after "${PAUSE:-8.5}"
+            --prompts ${PROMPTS:-analysis/plans/forms.jsonl})
         [ -z "${TINY:-}" ] || sizes=(--problems 12 --self-prompts 8 --sft-rank 2 --rank 3 --masks 3 --anchors 8
             --max-length 400 --batch-size 2 --places 4 --sft-minutes 0.2 --mars-minutes 0.2 --pause-after "${PAUSE:-0.5}")
-        # shellcheck disable=SC2086 # words are meant to be split
-        python -m mars.training pair --base "$base" --output "$dir/pair" "${sizes[@]}" ${PROMPTS:+--prompts $PROMPTS}
+        python -m mars.training pair --base "$base" --output "$dir/pair" "${sizes[@]}"
         # All but the saved steps, since only 16 MiB a file and 64 MiB a call come back.
         rm -f "${OUT:-$dir}"/pair.tgz.*
         tar -C "$dir" --exclude=work -cz pair | split -b "${SHARD:-15m}" - "${OUT:-$dir}/pair.tgz."

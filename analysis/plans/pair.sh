@@ -3,12 +3,12 @@
 # `calibrated`, the measurements. Every step goes on where it was interrupted. About four hours on two CPU cores; on a GPU
 # `analysis/plans/gpu.sh pair` trains it (docs/gpu.md), which this measures, given what that gave:
 #   WORK=runs/carry/pair bash analysis/plans/pair.sh --sft-minutes 4 --mars-minutes 12 --anchors 640 --batch-size 32 --places 256
-# Options are those of `python -m mars.training pair`: --prompts FILE… are more questions for the masks to learn from (the card of
+# Options are those of `python -m mars.training pair`; --prompts FILE… are more questions for the masks to learn from (the card of
 # smollm2-135m-mars names ours). WORK is the folder of the work. MEASURE=no leaves the adapters there, unmeasured.
 set -euo pipefail
 work=${WORK:-runs/pair} adapters=assets/adapters/smollm2-135m
 python -m mars.training pair --output "$work" --problems 9000 --self-prompts 3000 --sft-rank 16 --rank 8 --masks 5 \
-    --anchors 320 --max-length 400 --sft-minutes 40 --mars-minutes 120 "$@"
+    --anchors 320 --max-length 400 --sft-minutes 40 --mars-minutes 120 --prompts analysis/plans/forms.jsonl "$@"
 [ -f "$work/mars/mars.json" ] && ! grep -q '"paused": true' "$work/mars/mars.json" || exit 0
 [ "${MEASURE:-yes}" = yes ] || exit 0
 for stage in sft mars; do
