@@ -21,6 +21,8 @@ _WITH_GATED = "4ebfdf5"
 _THEN = " && "
 _CORES, _IDLE, _GPU = "two CPU cores", "two idle CPU cores", "an NVIDIA H200"
 _THRESHOLDS = ",".join(f"sliding_window@{threshold}" for threshold in (0.99, 0.95, 0.9, 0.8, 0.7, 0.5))
+_FITTED = ",".join(f"sliding_window@{threshold}/auto" for threshold in (0.95, 0.9, 0.8))
+"""With as many masks as pay, as on the page."""
 _LENIENT = ",".join(
     f"sliding_window@{threshold}{score}"
     for score, thresholds in (("", (0.5, 0.3, 0.15)), ("/margin", (0.3, 0.1, 0.03)), ("/entropy", (2, 3, 4)))
@@ -126,7 +128,7 @@ _ALL = (
         "pair-chat",
         "the pair of the page on 81 ordinary questions, on the clock, and how far one-token mode agrees",
         _spec_bench(
-            f"{_OWN} --dtype bfloat16 --decoders autoregressive,sliding_window@none,{_THRESHOLDS},"
+            f"{_OWN} --dtype bfloat16 --decoders autoregressive,sliding_window@none,{_THRESHOLDS},{_FITTED},"
             "self_speculative/tree,self_speculative/lookup",
             PAIR,
             PAIR_AR,
