@@ -41,8 +41,8 @@ def test_a_decoder_that_is_gone_is_played() -> None:
     )
     opening, *others = map(json.loads, recorded.played(replace(RUN, lanes=lanes)).splitlines())
     told = [(lane["note"], lane["family"]) for lane in opening["lanes"]]
-    notes = [f"block_diffusion{threshold} · recorded" for threshold in ("", ", τ 0.99", "")]
+    notes = [f"block_diffusion{threshold} · recorded" for threshold in ("", ", τ 0.95", "")]
     assert told == [(note, "masks") for note in notes]
     assert [lane["earlier"] for lane in opening["lanes"]] == [[["Hi", "Yes?"]]] * 3
-    assert [line["lanes"] for line in others if line["kind"] == "same"] == [["ar", "mars-0-99"], ["ar", "mars-exact"]]
+    assert [line["lanes"] for line in others if line["kind"] == "same"] == [["ar", "mars-0-95"], ["ar", "mars-exact"]]
     assert others[-1]["state"] == "done"

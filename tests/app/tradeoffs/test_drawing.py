@@ -95,7 +95,7 @@ def test_five_sets_are_offered_at_first() -> None:
     assert len(shown["options"]) == together.MOST_SETS + 1
     chat = draw(cache, against=PER_SECOND, task=CHAT)
     assert [each["value"] for each in chat["runs"]["options"]] == [chat["runs"]["value"]], "no set that it cannot show"
-    said = "AR is smollm2-135m-sft at 54 tokens a second on 81 problems of ordinary questions, measured on 2026-11-28 "
+    said = "AR is smollm2-135m-sft at 113 tokens a second on 81 problems of ordinary questions, measured on 2026-11-30 "
     assert chat["answer"]["how"].startswith(said)
     assert "writes its own model's text" in chat["caption"]
 
