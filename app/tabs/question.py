@@ -62,7 +62,7 @@ class QuestionForm:
         about = [self.family, self.seed]
         self.family.focus(None, self.family, js=_HELD, queue=False, **QUIET)
         self.family.input(pick, about, self.shown, js=_CHOSEN, **LATEST)
-        self.seed.input(pick, about, self.shown, **LATEST)
+        self.seed.input(lambda *asked: pick(*asked)[::3], about, self.shown[::3], **LATEST)  # more may be typed by then
         self.prompt.change(_answer, [self.prompt, *about], self.answer, queue=False, **LATEST)  # of pasted text, too
         texts = [self.prompt, self.start]
         gr.on([part.change for part in texts], None, texts, self.start, js=_STARTED, queue=False, **QUIET)

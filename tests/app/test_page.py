@@ -276,8 +276,10 @@ def test_new_problems_bring_their_known_answers(bench: Page, example: Any) -> No
     tab.wait_for_function("before => document.querySelector('#prompt textarea').value !== before", arg=before)
     tab.fill("#seed input", "2")
     tab.wait_for_function("before => document.querySelector('#prompt textarea').value === before", arg=before)
+    tab.wait_for_load_state("networkidle")  # the prompt's own answer comes after it
     tab.fill("#seed input", "-5")
     tab.wait_for_selector("#known-answer:has-text('whole number between 0 and 999,999')")
+    assert tab.input_value("#seed input") == "-5", "no answer takes back what is typed"
     tab.locator("#prompt textarea").press_sequentially("!")
     tab.wait_for_function("document.querySelector('#known-answer strong').textContent === ''")
     own = tab.input_value("#prompt textarea")
