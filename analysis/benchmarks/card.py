@@ -197,9 +197,8 @@ def default_of(store: RunStore, fingerprint: str, baseline: str | None) -> dict[
     thresholds = [stop for stop in stops if stop["threshold"] is not None]
     chats = [run for run in own if list(run["tasks"]) == ["chat"] and _is_usual(run)]
     agreed = {run["id"]: ratio_of_sums(store.rows(run["id"]), "agreeing", "tokens").value for run in chats}
-    differing = {
-        run["settings"]["threshold"]: round(100 * (1 - agreed[run["id"]]), 4) for run in chats
-    }  # of 100 tokens
+    # Of 100 tokens, those that one-token mode would not write.
+    differing = {run["settings"]["threshold"]: round(100 * (1 - agreed[run["id"]]), 4) for run in chats}
 
     def loses_little(stop: Mapping[str, Any]) -> bool:
         return max(-stop["points"][0], differing.get(stop["threshold"], 0.0)) <= MOST_LOST
