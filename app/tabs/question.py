@@ -18,6 +18,7 @@ _STARTED = "(prompt, start) => lens.answerStart(prompt, start)"
 _HELD = "(task) => { lens.held = task; }"
 _CHOSEN = "(task, seed) => { const same = task === lens.held; lens.held = task; return [same ? null : task, seed]; }"
 """In the browser: a list's input event comes when it is left, too, where nothing was chosen."""
+_IN_ORDER = {"concurrency_id": "question", "concurrency_limit": 1, **LATEST}  # the last asked is the last answered
 
 
 class QuestionForm:
@@ -61,9 +62,9 @@ class QuestionForm:
         self._new.click(lambda task: pick(task, problems.new_seed()), self.family, self.shown, **QUIET)
         about = [self.family, self.seed]
         self.family.focus(None, self.family, js=_HELD, queue=False, **QUIET)
-        self.family.input(pick, about, self.shown, js=_CHOSEN, **LATEST)
-        self.seed.input(lambda *asked: pick(*asked)[::3], about, self.shown[::3], **LATEST)  # more may be typed by then
-        self.prompt.change(_answer, [self.prompt, *about], self.answer, queue=False, **LATEST)  # of pasted text, too
+        self.family.input(pick, about, self.shown, js=_CHOSEN, **_IN_ORDER)
+        self.seed.input(lambda *asked: pick(*asked)[::3], about, self.shown[::3], **_IN_ORDER)  # more may be typed
+        self.prompt.change(_answer, [self.prompt, *about], self.answer, **_IN_ORDER)  # of pasted text, too
         texts = [self.prompt, self.start]
         gr.on([part.change for part in texts], None, texts, self.start, js=_STARTED, queue=False, **QUIET)
 
