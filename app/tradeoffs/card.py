@@ -72,11 +72,7 @@ def _measure(row: words.Row, name: str) -> dict[str, str]:
     value, *ends = (signed(each, form) for each in words.measure_values(row, name, factor))
     if name == "speedup" and not words.missing(row.get("over")):
         label = f"Against AR, measured in turn with it ({row['over']})"
-    return {
-        "label": label[0].upper() + label[1:],
-        "value": value + unit,
-        "interval": " to ".join(ends),
-    }
+    return {"label": label[0].upper() + label[1:], "value": value + unit, "interval": " to ".join(ends)}
 
 
 def called(row: words.Row) -> str:

@@ -122,7 +122,8 @@ def _name_thresholds(figure: go.Figure, points: pd.DataFrame) -> None:
         ends = {0, len(ids) - 1}
         text = [names.get(each, "") if place in ends else "" for place, each in enumerate(ids)]
         if any(text):
-            sides = ["top right" if place else "bottom right" for place in range(len(ids))]
+            first = "bottom right" if text[0] == "one-token" else "bottom left"  # two lines may begin near each other
+            sides = ["top right" if place else first for place in range(len(ids))]
             trace.update(mode=f"{trace.mode}+text", text=text, textposition=sides)
 
 

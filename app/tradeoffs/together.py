@@ -8,6 +8,7 @@ hardware or numbers of problems form another set, never another line of the same
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from math import log2
 
 import pandas as pd
@@ -78,19 +79,19 @@ def references(rows: pd.DataFrame, against: str) -> pd.DataFrame:
 
 
 def handful(rows: pd.DataFrame, against: str, starred: str | None) -> pd.DataFrame:
-    """One series for each decoder, under its name, at most MOST_SERIES: the one with `starred`, else the fastest.
+    """One series for each decoder and way to choose its masks, at most MOST_SERIES: `starred`'s, else the fastest.
 
-    The series of AR is the run that the others are compared with. A decoder has the same look in every set.
+    The series of AR is the run that the others are compared with. A series has the same look in every set.
     """
-    looks = {name: place for place, name in enumerate(decoders.TABLE)}
-    parts = []
-    for name in [name for name in looks if (rows["decoder"] == name).any()][:MOST_SERIES]:
-        part = _first(rows[rows["decoder"] == name], against, starred)
-        if name == decoders.BASELINE:
-            part = own if len(own := references(rows, against)) else part
-        rank = BASELINE_RANK if name == decoders.BASELINE else looks[name]
-        drafts = drafts_words(part.iloc[0].to_dict())
-        parts.append(part.assign(series=joined(decoders.TABLE[name].title, drafts), rank=rank))
+    parts: list[pd.DataFrame] = []
+    for place, (fitted, name) in enumerate(product((False, True), decoders.TABLE)):
+        found = rows[(rows["decoder"] == name) & ((rows["settings.window"] == "auto") == fitted)]
+        if len(found) and len(parts) < MOST_SERIES:
+            own = references(rows, against) if name == decoders.BASELINE else found.head(0)
+            part = own if len(own) else _first(found, against, starred)
+            words = joined(drafts_words(part.iloc[0].to_dict()), "masks auto" if fitted else "")
+            look = BASELINE_RANK if name == decoders.BASELINE else place
+            parts.append(part.assign(series=joined(decoders.TABLE[name].title, words), rank=look))
     return pd.concat(parts).reset_index(drop=True) if parts else rows
 
 

@@ -98,6 +98,7 @@ def test_five_sets_are_offered_at_first() -> None:
     said = "AR is smollm2-135m-sft at 113 tokens a second on 81 problems of ordinary questions, measured on 2026-11-30 "
     assert chat["answer"]["how"].startswith(said)
     assert "writes its own model's text" in chat["caption"]
+    assert "MARS, threshold · masks auto" in [trace["name"] for trace in chat["figure"]["data"]], "as in Compare"
 
 
 def test_the_runs_are_read_and_measured_once(run_cache: RunCache) -> None:
