@@ -390,16 +390,6 @@ _ALL = (
         after=("real-ablation-models",),
     ),
     Study(
-        "real-frontier",
-        "the pretrained model under each τ and exactly, one prompt at a time, on the clock",
-        _ifeval(
-            "--max-new-tokens 256 --timed --batch-size 1 --limit 48 --decoders "
-            f"autoregressive,{_THRESHOLDS},self_speculative/auto"
-        ),
-        0.7,
-        figures=("frontier",),
-    ),
-    Study(
         "real-batches",
         "AR, exact decoding and two τ of the pretrained model by batch size, on the clock",
         _THEN.join(
