@@ -136,8 +136,8 @@ FRONTIER = Figure(
     reading="Up is more accurate: the difference from AR on the same problems, in points, with its 95 % interval. For "
     "answers that are not scored, up is the share of tokens that equal those of one-token mode of the same weights:"
     " AR at 100 % writes its own model's text, exact decoding at 100 % that of MARS. Right is more tokens, per "
-    "second or per forward pass. A line joins the thresholds of one decoder, from one-token mode to the lowest; a "
-    "decoder without a threshold is a single mark. Where answers are scored, the grey line at 0 is AR.",
+    "second or per forward pass. A line joins the measured thresholds of one decoder, one-token mode or the highest "
+    "first; a decoder without a threshold is a single mark. Where answers are scored, the grey line at 0 is AR.",
     draw=frontier,
     points=frontier_points,
 )

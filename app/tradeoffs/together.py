@@ -87,8 +87,9 @@ def handful(rows: pd.DataFrame, against: str, starred: str | None) -> pd.DataFra
     for place, (fitted, name) in enumerate(product((False, True), decoders.TABLE)):
         found = rows[(rows["decoder"] == name) & ((rows["settings.window"] == "auto") == fitted)]
         if len(found) and len(parts) < MOST_SERIES:
-            own = references(rows, against) if name == decoders.BASELINE else found.head(0)
-            part = own if len(own) else _first(found, against, starred)
+            part = _first(found, against, starred)
+            if name == decoders.BASELINE and len(own := references(rows, against)):
+                part = own
             words = joined(drafts_words(part.iloc[0].to_dict()), "masks auto" if fitted else "")
             look = BASELINE_RANK if name == decoders.BASELINE else place
             parts.append(part.assign(series=joined(decoders.TABLE[name].title, words), rank=look))
